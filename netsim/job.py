@@ -180,6 +180,7 @@ def is_ranked(stages: Iterable[Stage]) -> bool:
     """Whether stages have ranks that compute, or `after_previous`."""
     return any(stage.ranks or stage.after_previous for stage in stages)
 
+
 #: The default of the bytes of a pattern, another object than any 0.0 that is given.
 _NOT_GIVEN = float(0)
 

@@ -93,6 +93,7 @@ class Sending(NamedTuple):
         return self._replace(flows=Flows(flows.src, flows.dst, flows.nbytes * factor),
                              communication=made)
 
+
 #: Collectives that use rings.
 _RINGS = ("all-reduce", "all-gather", "reduce-scatter")
 
@@ -343,6 +344,7 @@ class Operations:
                    np.array([of_name[each] for each in names], np.int64),
                    relations[0], relations[1], tuple(sendings), tuple(of_stream), tuple(of_name),
                    ranks)
+
 
 #: Operations above which expanding them is worth a warning, and bytes that one takes in a run.
 _MANY, _EACH = 5_000_000, 850

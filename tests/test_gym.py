@@ -20,6 +20,7 @@ NET = netsim.big_switch(6, "8Mbps")
 
 def workload(seed, jobs=6):
     rng = np.random.default_rng(seed)
+
     def flows(count):
         src, dst = rng.integers(0, 6, count), rng.integers(0, 5, count)
         return [(int(a), int(b + (b >= a)), float(nbytes)) for a, b, nbytes in zip(

@@ -201,6 +201,7 @@ def _solve(cuts: Sequence[_Cut], weight: Floats, lowest: Floats, after: _After) 
                                               "dual_feasibility_tolerance": _SOLVER})
     return solved.x if solved.success else None
 
+
 #: Largest relative violation of a constraint: the bound is below the LP's optimum by as much.
 _TOLERANCE = 1e-3
 

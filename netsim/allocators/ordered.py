@@ -53,6 +53,7 @@ def refill(view: FabricView, rates: Floats, left: Floats) -> Floats:
     rates, _ = view.greedy_flows(np.arange(view.flows), left, rates)
     return rates
 
+
 # --- the keys, compiled ----------------------------------------------------------------------
 
 #: As `netsim.ties.rank` does.

@@ -141,6 +141,7 @@ def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival:
             known and not sends and all(holder.ends_then for holder in holders))
     return spans
 
+
 #: Names of the bounds, in order of the time to compute them.
 BOUNDS = ("isolation", "single-link", "bssi", "lp")
 

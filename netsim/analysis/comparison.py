@@ -243,6 +243,7 @@ def _each(name: str, before: pd.Series, after: pd.Series) -> dict[str, Any]:
             f"{name}_each_ratio_high": high,
             f"{name}_shorter": shorter, f"{name}_longer": longer}
 
+
 #: Columns of texts by their headings.
 Columns = Mapping[str, Sequence[str]]
 

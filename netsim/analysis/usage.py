@@ -185,6 +185,7 @@ def _until(end: float, columns: list[Any]) -> Floats:
     times: Floats = np.sort(np.concatenate([np.asarray(each, np.float64) for each in columns]))
     return times[:np.searchsorted(times, end, "right")]  # NaN, for what has not been, come last
 
+
 #: Relative tolerance for rounding within which instants are equal.
 _ROUNDING = 1e-12
 
@@ -303,6 +304,7 @@ class _Ended(NamedTuple):
 
     finish_s: float
     seen_s: float
+
 
 _COLUMNS = ["iteration", "stage", "valid_s", "finish_s", "width"]
 

@@ -107,6 +107,7 @@ class KernelCache(FunctionCache):
                     f"{error.strerror or error}; each process compiles it again, unless "
                     "NUMBA_CACHE_DIR names another folder"), stacklevel=2)
 
+
 #: Folders and reasons that have been reported: on a full disk, many kernels share them.
 _told: set[tuple[str, str | None]] = set()
 
@@ -117,6 +118,7 @@ def tell_not_kept(folder: str) -> None:
     warnings.warn(NetsimWarning(
         f"compiled kernels cannot be stored in {folder}; each process compiles them again, which "
         "takes about 20 s, unless NUMBA_CACHE_DIR names another folder"), stacklevel=2)
+
 
 # Numba's type hints cover neither its named tuples nor what is added here, nor all options.
 _IR: Any = ir
@@ -146,6 +148,7 @@ def _check_signals(_typing: Any) -> Any:
 @overload(check_signals, inline="always")
 def _checking() -> Any:
     return lambda: _check_signals()  # type: ignore[call-arg]
+
 
 #: Makes tuples of any class without running Python code, as the class itself would.
 _NEW_TUPLE = tuple.__new__
@@ -384,6 +387,7 @@ class _Listener(event.Listener):
 def _is_ours(event: Any) -> bool:
     return (event.data["dispatcher"].py_func.__module__ or "").startswith("netsim.")
 
+
 event.register("numba:compile", _Listener())
 
 
@@ -403,6 +407,7 @@ def _with_stack(call: Callable[..., Any], *args: Any) -> Any:
     across this border thus takes two system calls, and the compiler makes 500,000 of them.
     """
     return call(*args)
+
 
 _with_stack.__code__ = _with_stack.__code__.replace(co_stacksize=_STACK)
 

@@ -52,6 +52,7 @@ def unwatched() -> Iterator[None]:
     finally:
         _quiet = before
 
+
 #: The environment variable that silences these reports.
 QUIET = "NETSIM_QUIET"
 
@@ -75,6 +76,7 @@ class _Compilation:
     count: int = 0
     last: float = 0.0
     timer: threading.Timer | None = None
+
 
 _now: _Compilation | None = None
 
@@ -131,6 +133,7 @@ def flush() -> None:
     done, _now = _now, None
     if done is not None and done.shown and done.count:
         _say(f"{chr(13) * watched()}netsim: {_done(done)}\n")
+
 
 atexit.register(flush)
 

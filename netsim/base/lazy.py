@@ -74,6 +74,7 @@ class _Late(ModuleType):
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
         return importlib.import_module, (self.__name__,)
 
+
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd

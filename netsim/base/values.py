@@ -129,6 +129,7 @@ def _plain_arguments(function: Any) -> Any:
 
     return with_plain
 
+
 #: A host or a switch: by number or name, or as a tuple, as nodes of networkx graphs may be.
 Node = str | int | tuple[Any, ...]
 
@@ -303,6 +304,7 @@ def parents_first(names: Sequence[str], parents: Sequence[Sequence[str]], owner:
         cycle = sorted({place[name] for name in error.args[1]})
         raise InputError(f"{owner}: dependency cycle among stages "
                          f"{', '.join(names[k] for k in cycle)}") from None
+
 
 T = TypeVar("T")
 

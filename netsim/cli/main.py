@@ -70,6 +70,7 @@ def _has_time(value: Any) -> bool:
     return type(value).__module__.startswith("netsim.") and isinstance(
         getattr(value, "now", None), int | float)
 
+
 _EXIT_INPUT, _EXIT_INTERRUPTED, _EXIT_TERMINATED = 2, 130, 143
 
 
@@ -152,6 +153,7 @@ def _without_plugins(command: click.Command) -> dict[str, Any]:
     """Make defaults that set `--no-plugins` for a command and for all commands below it."""
     below = getattr(command, "commands", {})
     return {"plugins": False, **{name: _without_plugins(each) for name, each in below.items()}}
+
 
 for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,
                 predict, map_command, collective, warm_up_command):

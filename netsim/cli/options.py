@@ -34,6 +34,7 @@ def echo_json(found: pd.DataFrame | dict[str, Any]) -> None:
     click.echo(json.dumps(found, indent=1, default=str) if isinstance(found, dict) else
                found.to_json(orient="records", indent=1, double_precision=15))
 
+
 #: Most digits of a seed; Python itself refuses to read numbers of some thousands of digits.
 _MOST_DIGITS = 999
 

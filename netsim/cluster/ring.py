@@ -222,6 +222,7 @@ def _ring(ranks: int, compute_s: float, nbytes: float) -> ParallelModel:
     """Make the model of a ring."""
     return ParallelModel([ModelStage(ranks, backward_s=compute_s, param_bytes=nbytes)], name="ring")
 
+
 Ints = NDArray[np.int64]
 
 

@@ -226,6 +226,7 @@ def _check_step(listing: Listing, step: Step) -> None:
             listing.refuse(f"waits for tb {step.after[0]} step {step.after[1]}, which is not "
                            "there", step)
 
+
 #: The most thread blocks that an error names.
 _MOST_NAMED = 10
 
@@ -457,6 +458,7 @@ def _said(value: Value | None) -> str:
               for (rank, chunk), times in sorted(value.items())]
     more = len(listed) - _MOST_NAMED
     return " + ".join(listed[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
 
 #: The most steps of a program that is checked by itself, and the most chunks that it handles.
 _MOST_STEPS, _MOST_CHUNKS = 100_000, 1_000_000

@@ -83,6 +83,7 @@ def ring_chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
         made.append(one_step(src, (src + 1) % n, step - link, 1, chunks, adds))
     return made
 
+
 Ints = NDArray[np.int64]
 
 
@@ -263,6 +264,7 @@ def dissemination(n: int) -> list[Round]:
         rounds.append(one_step(at, (at + h) % n, at - h + 1, h, n))
         h *= 2
     return rounds
+
 
 #: Reduce-scatter and all-gather, by algorithm.
 _WAYS = {"ring": (ring_reduce_scatter, ring_all_gather),

@@ -45,6 +45,7 @@ class _Given(NamedTuple):
     def r(self) -> int:
         return self.n - self.p
 
+
 #: Steps, and bytes of the fullest port of all steps together; None if there is no formula.
 _Found = tuple[float, float] | None
 
@@ -172,6 +173,7 @@ def _pairwise(g: _Given) -> _Found:
     at = np.arange(g.n)
     return g.n - 1, float(sum(g.matrix[at, (at + step) % g.n].max() for step in range(1, g.n)))
 
+
 _FORMULAS: dict[tuple[str, str], Callable[[_Given], _Found]] = {
     ("all-reduce", "ring"): _twice(_ring),
     ("all-reduce", "direct"): _twice(_direct),
@@ -262,6 +264,7 @@ def _fullest(each: Round, sizes: Sizes, repetition: int) -> float:
     nbytes = each.nbytes(sizes, repetition)
     return max(float(np.bincount(end, nbytes).max()) for end in (each.src, each.dst))
 
+
 _Held = tuple[int, int]
 
 
@@ -320,6 +323,7 @@ class Bandwidths(NamedTuple):
 
     algbw: float  #: the size divided by the time
     busbw: float  #: what the busiest port needs whatever the algorithm; at most the rate of ports
+
 
 #: The factor of busbw, as a function of the number of ranks.
 _FACTORS = {

@@ -252,6 +252,7 @@ def _kinds(values: Any, what: str, none: bool = False) -> tuple[Kind, ...]:
             raise InputError(f"{what}: a type is a name or a number, not {kind!r}")
     return tuple(int(kind) if isinstance(kind, np.integer) else kind for kind in kinds)
 
+
 #: How the workers of a job exchange gradients.
 EXCHANGES = ("ps", "ring")
 

@@ -234,6 +234,7 @@ def _and(values: NDArray[Any], more: int, value: float) -> NDArray[Any]:
     """Append `more` entries of one value to an array."""
     return np.concatenate((values, np.full(more, value, values.dtype)))
 
+
 #: Relative tolerance for rounding errors of sums of sizes, and of instants.
 _ROUNDING = 1e-12
 

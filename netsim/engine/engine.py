@@ -121,6 +121,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view.setflags(write=False)
     return view
 
+
 Floats = NDArray[np.float64]
 
 #: Successive wakes after which the engine checks whether other events will happen.

@@ -114,6 +114,7 @@ class Execution(ABC):
         """
         return False
 
+
 #: Seconds assumed for iterations that take no time, so that progress is a number.
 _LEAST_S = 1e-300
 

@@ -61,6 +61,7 @@ def _expected(job: JobSpec, cluster: Cluster, known: dict[ParallelModel, float])
         known[model] = alpha_min_bound(model, server_kind(cluster))
     return known[model]
 
+
 Ints = NDArray[np.int64]
 
 Floats = NDArray[np.float64]

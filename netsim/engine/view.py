@@ -260,6 +260,7 @@ def check_open(scheduler: Any, decider: Any) -> None:
     if hasattr(decider, "check_open"):
         decider.check_open()
 
+
 #: Parts of the messages of errors that writing to arrays and mappings of a view raises.
 _READ_ONLY = ("read-only", "'mappingproxy' object")
 

@@ -100,6 +100,7 @@ def _named_in(path: Path) -> Iterator[Path]:
     if isinstance(named, str):
         yield path.parent / named
 
+
 _POLICIES = ("allocator", "transport", *POLICIES)
 
 

@@ -318,6 +318,7 @@ def is_of_edge(table: Mapping[str, Any]) -> bool:
         return False
     return True
 
+
 #: Keys that a table ``[workload]`` needs, in the order in which errors name them.
 _SKELETON = ("jobs", "file", "format", "name", "seed")
 

@@ -40,6 +40,7 @@ def check_digest(path: str | Path | None, sha256: str | None) -> None:
         raise InputError(f"{path} has changed: its sha256 is {found}, "
                          f"not {sha256}")
 
+
 #: Most seeds of a sweep; more are taken for a typing error, and would fill the memory.
 _MOST_SEEDS = 10**6
 
@@ -54,6 +55,7 @@ PositiveSeconds = Annotated[float | None, BeforeValidator(
 def _interval(value: Any) -> float:
     parse_seconds(value)  # its errors do not repeat the key
     return parse_seconds(value, "observe_interval", usual=LONG_INTERVAL)
+
 
 #: The same, for the observe interval.
 Interval = Annotated[float, BeforeValidator(_interval)]
@@ -73,6 +75,7 @@ def _stragglers(given: object) -> object:
         check_factor(factor, f"the factor of host {host}")
     return {str(host): float(factor) for host, factor in given.items()}
 
+
 #: Factors by host; keys are strings, as in a file.
 Stragglers = Annotated[dict[str, float], BeforeValidator(_stragglers)]
 
@@ -81,6 +84,7 @@ def _name_or_number(of: str, value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InputError(f"must be a {of}'s name or number, not {value!r}")
     return value
+
 
 #: A link's name or number.
 LinkName = Annotated[Any, BeforeValidator(partial(_name_or_number, "link"))]
@@ -109,6 +113,7 @@ def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
     if len(set(listed)) < len(listed):
         raise InputError(f"seeds: a seed occurs twice in {listed}")
     return listed
+
 
 #: Tags that pydantic adds to the path of a key that may be a table or a list of tables.
 KINDS = TABLE, LIST = "<table>", "<list>"

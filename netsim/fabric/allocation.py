@@ -67,6 +67,7 @@ def numbers(name: str, values: ArrayLike, count: int) -> NDArray[np.float64]:
         raise AllocationError(f"{name} must be {count} numbers, not {array!r}")
     return array
 
+
 _PRIMARY = {"none": kinds.NOBODY, "madd": kinds.MADD, "queues": kinds.QUEUES}
 
 _BACKFILL = {"none": kinds.NOBODY, "maxmin": kinds.MAXMIN, "greedy": kinds.GREEDY}
@@ -175,6 +176,7 @@ def _ints(values: ArrayLike | None, count: int) -> NDArray[np.int64]:
     return (np.zeros(count, np.int64) if values is None
             else np.ascontiguousarray(values, dtype=np.int64))
 
+
 #: What a policy may see: ``"agnostic"``, bytes already sent; ``"clairvoyant"``, also the flow sizes
 #: of coflows that are valid; ``"predicted"``, also what a job is predicted to emit;
 #: ``"job-clairvoyant"``, also what it will emit.
@@ -193,6 +195,7 @@ def check_sees(reader: str, column: str, information: Information, needs: Inform
         raise InputError(f"{reader} reads {column}, but declares information={information!r}, by "
                          "which it may not know that; to read it, declare "
                          f"information={needs!r}")
+
 
 #: How bandwidth left over by an order is allocated.
 _LEFTOVER = ("greedy", "maxmin", "none")
@@ -217,6 +220,7 @@ class Event(enum.IntFlag):
     COFLOW = COFLOW_VALID | COFLOW_DONE | CAPACITY | REVISIT
     ANY = COFLOW | FLOW_DONE
 
+
 #: Words for events that policies wait for.
 _WAKES_ON = {"coflow": Event.COFLOW, "flow": Event.ANY}
 
@@ -231,6 +235,7 @@ def as_event(given: Any) -> Event:
         raise UnknownNameError("wakes_on", given, _WAKES_ON)
     raise InputError(f"wakes_on must be a netsim.Event, such as netsim.Event.COFLOW, or one of "
                      f"{', '.join(map(repr, _WAKES_ON))}, not {given!r}")
+
 
 #: The forms of an allocation, of which exactly one is given.
 _FORMS = ("rates", "shares", "weights", "coflow_weights", "order", "service")

@@ -97,6 +97,7 @@ def _next_later(env: simpy.Environment) -> float:
                 places += 2 * place + 1, 2 * place + 2
     return later
 
+
 #: After everything else at its instant, so that one decision sees all of an instant's events.
 _LATE = 2
 

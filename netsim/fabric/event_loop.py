@@ -116,6 +116,7 @@ class RowMover:
             self._observer.moved(start, now, carried)
         return done
 
+
 #: The least room for completed coflows that have not been reported yet.
 _DONE = 512
 

@@ -55,6 +55,7 @@ def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
                 f"{_MOST_RATIO:g} times the least")
     return None
 
+
 _ask = Direct(rules.ask)
 
 #: What a rule sees of the present while its last decision stands.
@@ -276,6 +277,7 @@ class Ruling:
         return (f"has a rule ({self.rule.place}) that has written {value!r} as {name}[{at}]; "
                 + _ALLOWED[name])
 
+
 _ALLOWED = {"key": "it must be a number", "tie": "it must be a number",
             "limit": "it must be a number of bytes",
             "share": "it must be finite and not negative", "most": "it must be from 0 to 1",
@@ -346,6 +348,7 @@ class Asking(Ruling):
             self._sequence[:count] = given.order
         self._answered[0] = 1
         return engine
+
 
 _ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 

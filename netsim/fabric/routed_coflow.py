@@ -74,6 +74,7 @@ def _least_time(paths: Floats, nbytes: Floats, flow: NDArray[np.int64], link: ND
     before = np.repeat(sent[first] - nbytes[flow[first]], np.diff(first, append=len(link)))
     return float(((sent - before) / capacity[link] + paths[flow]).max())
 
+
 #: The steps of a collective for which a coflow stands; see `netsim.Stage.steps`.
 _Steps = tuple[tuple[NDArray[np.int64], int], ...]
 

@@ -58,6 +58,7 @@ class Arrivals:
             if place == self._next:
                 self._await()
 
+
 Floats = NDArray[np.float64]
 
 

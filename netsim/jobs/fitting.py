@@ -99,6 +99,7 @@ def groups_on(network: Topology, hosts: Sequence[int] | Ints, order: Sequence[in
                          f"{on[first].tolist()[:8]}; give group")
     return {**found, "group": int(sizes[0])}
 
+
 Settle = Callable[[JobSpec, Collective], Collective]
 
 

@@ -85,6 +85,7 @@ def _converted(stages: tuple[Stage, ...], ranks: int) -> Operations:
                       for end in ends[parent]]
     return Operations.make(rows, after, after_previous, sendings, ranks)
 
+
 #: Powers of ten, more than ids have digits; and, for CRC-32, 32 ones and the effect of each byte.
 _TENS = 10 ** np.arange(17)
 
@@ -364,6 +365,7 @@ def _as_array(hosts: tuple[int, ...]) -> NDArray[np.int64]:
     array = np.array(hosts, dtype=np.int64)
     array.setflags(write=False)
     return array
+
 
 #: There is a number for each pair of ranks.
 MOST_RANKS = 4096

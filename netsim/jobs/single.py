@@ -136,6 +136,7 @@ def _hosts(jobs: Sequence[JobSpec], place: Callable[[JobSpec], Ints]) -> tuple[I
         first.append(at)
     return np.concatenate(places), np.array(first, np.int64)
 
+
 #: The most coflows and flows built in one batch; a coflow of more flows is built alone.
 _MOST_COFLOWS, _MOST_FLOWS = 4096, 100_000
 

@@ -72,6 +72,7 @@ def groups_of(grid: Grid) -> dict[str, list[list[int]]]:
     return {name: sorted(np.sort(each, axis=1).tolist())
             for name, each in (found | {"pp": pipelines, "embedding": ends}).items()}
 
+
 Pairs = tuple[tuple[int, int], ...]
 
 

@@ -196,6 +196,7 @@ def passes_of(setup: TrainingSetup, stage: int) -> list[Pass]:
     mixed = [each for pair in zip(forward[warmup:], backward, strict=False) for each in pair]
     return [*forward[:warmup], *mixed, *backward[len(table) - warmup:]]
 
+
 #: Megatron's distributed optimizer begins tensors at multiples of this, and buckets at multiples
 #: of the group's size and `_BUCKET_MULTIPLE`.
 _TENSOR_MULTIPLE, _BUCKET_MULTIPLE = 64, 128

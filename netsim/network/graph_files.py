@@ -145,6 +145,7 @@ def _node(record: dict[str, Any], key: str, what: str, path: Path) -> str | int:
         raise TraceError(f"{what}: {key!r} must be text or a whole number, not {node!r}", path)
     return node
 
+
 _PARSERS: dict[str, Callable[[str, Path], nx.Graph]] = {
     ".graphml": _graphml, ".gml": _gml, ".json": _node_link}
 

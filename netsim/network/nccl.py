@@ -317,6 +317,7 @@ def _nvlink(sm: int | None) -> float:
         return _NVLINK_86
     return next((rate for least, rate in _NVLINKS if sm is not None and sm >= least), 20.0)
 
+
 Ints = NDArray[np.int64]
 
 #: The node that joins the NICs of all servers.

@@ -101,6 +101,7 @@ def weigh(start: int, neighbours: Sequence[Sequence[tuple[int, float]]], relays:
                     heappush(queue, (weight + more, other))
     return weights
 
+
 #: Share by which weights of equal paths may differ, as sums of floats depend on their order.
 _ROUNDING = 1e-12
 
@@ -208,6 +209,7 @@ class ShortestPaths:
         nearer &= self._relays[end] | (end == root[owner])
         count = np.bincount(owner[nearer], minlength=len(at))
         return np.cumsum(count) - count, count, link[nearer]
+
 
 Node = Hashable
 

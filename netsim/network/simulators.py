@@ -63,6 +63,7 @@ def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable],
     made.set_wire(Wire(made.links, np.array([row[3] for row in rows]), link_names=tuple(names)))
     return sprayed(made, routing, layers or {})
 
+
 #: Units of ns-3 that netsim writes in another way, or does not have.
 _BYTES = re.compile(r"Bps$")
 
@@ -244,6 +245,7 @@ def _warn(path: Path, lossy: Sequence[tuple[Cable, float]], rest: Sequence[Line]
         warnings.warn(NetsimWarning(
             f"{len(rest)} lines like links follow those that are announced, and are ignored",
             path, rest[0].number), stacklevel=4)
+
 
 #: Keys before the first tier, as files write them; case does not matter.
 _HEADER = ("Nodes", "Tiers", "Podsize")

@@ -140,6 +140,7 @@ class GpuPaths:
         yield far, self._link(goal, other)
         yield far, self._link(other, dst)
 
+
 #: The switch, among the nodes of the graph of a big switch.
 _SWITCH = "switch"
 

@@ -46,6 +46,7 @@ def microseconds(times: NDArray[np.int64]) -> list[Any]:
     found: list[Any] = np.where(less, np.nextafter(near, np.inf), near).tolist()
     return found
 
+
 #: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
 #: lane among those of the owner and whether it is the first on that lane; and ``which``. For jobs,
 #: this is the row of a coflow if at least 0, or else of computation ``-1 - which``.

@@ -159,6 +159,7 @@ def _change(at: NDArray[np.int64], counter: NDArray[np.int64] | int, value: NDAr
     changes["at"], changes["counter"], changes["value"] = at, counter, value
     return changes
 
+
 #: Events that a viewer opens without delay, and links that a reader can still tell apart.
 MOST_EVENTS, MOST_LINKS = 200_000, 16
 

@@ -102,6 +102,7 @@ class Picture(NamedTuple):
     #: record that the run can have; ``""`` stands for all panels, or for the only one.
     of: Mapping[str, str]
 
+
 _TIMES = {"jct": "jobs", "cct": "coflows"}
 
 _ROWS = {"coflows": "coflows", "training": "training", "ranks": "computations"}

@@ -180,6 +180,7 @@ def _drawn(figure: Figure) -> str:
     figure.savefig(image, format="png", metadata={"Software": None})
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(image.getvalue()).decode()}">'
 
+
 #: Name of experiments that were not given one.
 _UNNAMED = Experiment.model_fields["name"].default
 

@@ -305,6 +305,7 @@ def roles_of(varied: Mapping[str, int], roles: Sequence[str], given: Mapping[str
                          "runs with Sweep.where")
     return chosen
 
+
 #: Names of metrics for labels. Metrics that end in ``_s`` are in seconds.
 METRICS = {
     "over_lower_bound": "total JCT / lower bound", "jct_total_s": "total JCT",

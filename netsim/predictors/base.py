@@ -144,6 +144,7 @@ class Guarded:
                              f"not {reprlib.repr(predicted)} for {len(rows):,} jobs")
         return np.maximum(found, 0.0)
 
+
 Floats = NDArray[np.float64]
 
 Ints = NDArray[np.int64]

@@ -35,4 +35,5 @@ def find_reproduction(name: str) -> Reproduction | Measurement | Accuracy:
         raise UnknownNameError("reproduction", name, REPRODUCTIONS)
     return REPRODUCTIONS[name]
 
+
 __getattr__ = loading(__name__)

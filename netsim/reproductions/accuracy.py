@@ -92,6 +92,7 @@ def fitted_text(name: str, parameters: Mapping[str, Mapping[str, float]]) -> str
         lines += [f"[{name}.{table}]", *(f"{key} = {value!r}" for key, value in values.items()), ""]
     return "\n".join(lines)
 
+
 #: Relative tolerance: parameters are written with four digits, and processors round differently.
 _SAME = 2e-3
 

@@ -134,7 +134,6 @@ def _draw(points: pd.DataFrame) -> Axes:
         new_axes,
     )
 
-
     points = points.assign(size=_size_class(points["bytes"]))
     ax = new_axes(2.4)
     names = [name for name in _CONTROLS.values() if (points["control"] == name).any()]

@@ -102,6 +102,7 @@ def near(value: float, within: float) -> Rule:
     """Make the rule: no more than `within` from a value."""
     return Rule(value - within, value + within, closed=True)
 
+
 positive, above_one, below_one = above(0), above(1), below(1)
 
 
@@ -129,6 +130,7 @@ class Scale(NamedTuple):
         if self.to_ratio is None:
             return 0
         return int(values.notna().sum()) - sum(sides_of_one(self.to_ratio(values)))
+
 
 #: A ratio; a relative reduction; a relative increase; a share of a whole; and any other number.
 RATIO = Scale(lambda ratio: ratio, lambda ratio: ratio)

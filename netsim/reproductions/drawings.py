@@ -157,6 +157,7 @@ def distributions(table: pd.DataFrame, columns: Sequence[str], col: str) -> Axes
     first: Axes = axes[0]
     return first
 
+
 #: Columns of counts. Errors and shares are percentages, other numbers have three digits or more.
 _COUNTS = ("points", "flows", "scenarios", "senders", "gbps", "MB", "oversubscription")
 

@@ -107,6 +107,7 @@ def _range_ratio(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     ratios: NDArray[np.float64] = np.exp(np.ptp(logs, axis=1))
     return ratios
 
+
 #: Factorials by the name of their condition.
 Conditions = Mapping[str, Factorial]
 

@@ -189,6 +189,7 @@ def _over_best(found: Factorial, runs: Runs) -> np.ndarray:
     means = logs.mean(axis=0)
     return np.exp(means - means.min())
 
+
 #: The choices of each layer, as given in an experiment, with their names.
 Layers = Mapping[str, Mapping[str, str]]
 
@@ -303,5 +304,6 @@ def systems_study(layers: Layers = SYSTEMS) -> Reproduction:
     """Make the study of systems that both schedule and place, under every allocator."""
     return _study("joint-systems", "SJF-BCO, A-SRPT and baselines of both, under four allocators",
                   layers, _systems_claims, draw_systems)
+
 
 FIGURES = (layers_study(), systems_study())

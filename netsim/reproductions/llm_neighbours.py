@@ -80,6 +80,7 @@ def same_ratios(axes: Sequence[Axes]) -> None:
         ax.set_xlim(min(lows), max(highs))
         log_values(ax.xaxis)
 
+
 #: The models that are trained, each cut to four layers on 64 GPUs: its parallelism and iterations.
 MODELS: dict[str, dict[str, int]] = {
     "llama-7b": {"tp": 4, "dp": 16, "zero": 1, "global_batch": 64, "iterations": 2},
@@ -177,6 +178,7 @@ def _at(placement: str, allocator: str, *, apart: bool = False, length: str = _L
             f"{_RING}.poisson_mean": (_APART if apart else _TOGETHER)[f"{_RING}.poisson_mean"][0],
             f"{_RING}.length": length, "workload.0.bucket_size": bucket}
 
+
 _ALONE = _at("first-fit", "maxmin", apart=True)
 
 
@@ -270,5 +272,6 @@ def study(placements: Sequence[str] = tuple(PLACEMENTS),
                         _KEYS, _grids(placements, allocators),
                         tuple(_claims(placements, allocators)),
                         partial(_draw, placements, allocators), derive=times_of)
+
 
 FIGURES = (study(),)

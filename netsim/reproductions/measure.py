@@ -186,6 +186,7 @@ def _turns(curve: Sequence[pd.Series]) -> pd.Series:
     signs = steps.where(steps.abs() > _TURN).apply(np.sign).ffill(axis=1)
     return (signs.diff(axis=1).abs() > 1).sum(axis=1).astype(float)
 
+
 _FOLDER = Path(__file__).with_name("measured")
 
 _DIGITS = 7

@@ -99,6 +99,7 @@ def _mean_and_range(ratios: pd.Series) -> tuple[float, float, float]:
     """The geometric mean of ratios over seeds, the least and the largest."""
     return geometric_interval(ratios)[0], ratios.min(), ratios.max()
 
+
 PLACEMENTS = {"first-fit": "first fit", "consolidated": "consolidated",
               "mapped:servers=most": "Heavy-Edge"}
 
@@ -140,6 +141,7 @@ class Jobs(NamedTuple):
     def twins(self) -> dict[str, str]:
         """The scheduler without preemption beside each that preempts."""
         return dict(zip(self.preemptive, reversed(list(_WITHOUT)[1:]), strict=True))
+
 
 #: 128 GPUs. A batch has 300 jobs at time 0, which SJF-BCO plans in seconds.
 RECURRENT = Jobs(
@@ -295,6 +297,7 @@ def study(name: str, title: str, jobs: Jobs, placements: Sequence[str] = tuple(P
     return Reproduction(name, f"Preemption, placement or network, {title}", keys,
                         _grids(jobs, placements, allocators),
                         tuple(_claims(jobs, placements, allocators)), draw, jobs.trace)
+
 
 FIGURES = (study("preemption-recurrent", "1,000 jobs that recur", RECURRENT),
            study("preemption-tiresias", "the 60 jobs of the Tiresias trace", TIRESIAS))

@@ -147,6 +147,7 @@ class SpilledNotes:
         """Return the columns by key, in order of first occurrence."""
         return {key: np.concatenate(parts) for key, parts in self._columns.items()}
 
+
 #: Columns by name: a mapping of them, or a structured array.
 Columns = Mapping[str, NDArray[Any]] | NDArray[Any]
 

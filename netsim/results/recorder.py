@@ -83,6 +83,7 @@ class ChainLog:
         return {"coflow": np.where(own < 0, free, own), "job": numbers.job_ids[job],
                 "iteration": iteration, "stage": self._name[stage]}
 
+
 #: Buffered rows that a coflow counts for, in addition to its flows.
 _OF_COFLOW = 32
 

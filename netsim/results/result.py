@@ -102,6 +102,7 @@ def _error(problem: str, settings: Mapping[str, Any]) -> NotRecordedError:
                        else f"--set '{key}={json.dumps(value)}'" for key, value in settings.items())
     return NotRecordedError(problem, f"simulate with {keywords}", f"run it again with {options}")
 
+
 #: Tables that only runs on an edge-cloud have.
 EDGE_TABLES = ("chunks", "training", "held", "workers", "servers", "ps")
 
@@ -412,6 +413,7 @@ class _Table:
 
     def __set__(self, result: Result, table: pd.DataFrame | LazyTable | None) -> None:
         result.__dict__[self._name] = table
+
 
 # Set after the class is made: in its body, a dataclass would take descriptors for defaults.
 _TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",

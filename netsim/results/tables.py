@@ -119,6 +119,7 @@ def _drawn_count(job: JobSpec, known: dict[Any, int]) -> int:
         known[key] = count
     return known[key]
 
+
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
                 ("valid_s", "f8"), ("start_s", "f8"), ("finish_s", "f8"), ("cct_s", "f8"),

@@ -164,6 +164,7 @@ def _waiting_for(event: simpy.Event) -> list[Any]:
                     found.append(waits)
     return found[1:]
 
+
 #: How many coflows that have ended are kept as objects at most: many make Python's garbage
 #: collector slow.
 _MOST_ENDED = 512

@@ -157,6 +157,7 @@ def _links_change(run: ClusterRun) -> str | None:
                     f"server {change.host} fails")
     return None
 
+
 _STAGED = "models of several stages, slices, experts, trees"
 
 _OTHERS = "other patterns"
@@ -242,6 +243,7 @@ def _name_of(transport: TransportKind) -> str:
     name: str = TRANSPORTS.to_dict(transport)["name"]
     return name
 
+
 _FULL = "servers that are full"
 
 _NO_ROOM = f"{_FULL}, and no cloud"
@@ -297,6 +299,7 @@ NEEDS: Mapping[str, Mapping[str, Need]] = {"cluster": _ON_CLUSTERS, "edge-cloud"
 def _at_the_edge(scheduler: Any) -> bool:
     """Whether a scheduler gives all workers of each job at once, and never those of the cloud."""
     return schedules(scheduler) == "jobs" and not _uses_cloud(scheduler)
+
 
 #: Requirements that other attributes of a policy imply, so that it need not declare them.
 _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
@@ -580,6 +583,7 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
         for context in edge.whole_jobs.contexts_of(setting):
             problems += _own_problems(context, asked[:1])
     return problems
+
 
 _NOTHING_TO_SHARE = ("allocators share the links of the network, which jobs on a cluster use "
                      "only with execution = \"fabric\"")

@@ -193,6 +193,7 @@ def after_all_ends(env: simpy.Environment, act: Callable[[simpy.Event], None]) -
 
     call_at(env, env.now, partial(call_last, env, act, LOSSES), LOSSES)
 
+
 #: What one can listen for.
 EVENT_KINDS = ("job-arrived", "job-started", "job-preempted", "job-done", "coflow-valid",
                "coflow-done", "decision", "capacity")

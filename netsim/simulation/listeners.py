@@ -156,6 +156,7 @@ class Teller:
         ids = self._recorder.coflows_of(rows)["coflow"]
         return list(zip(rows["job"].tolist(), ids.tolist(), strict=True))
 
+
 #: Events of jobs, in the order in which listeners are notified.
 _KINDS = ("job-arrived", "job-started", "job-done")
 

@@ -164,6 +164,7 @@ def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
         "link": np.array(network.link_names), "capacity": capacity.copy(), "rate": rate,
         "utilisation": used, "flows": flows})
 
+
 Floats = NDArray[np.float64]
 
 

@@ -124,6 +124,7 @@ def modules_of(texts: Iterable[str], classes: Iterable[type], every: Mapping[str
             waiting += [home for text in module.texts if text in homes for home in homes[text]]
     return counted
 
+
 #: The parts of netsim that results depend on: folders and modules, by path within the package.
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.
 RESULT_PARTS = (

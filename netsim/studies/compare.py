@@ -494,6 +494,7 @@ def _labels(path: Path) -> list[str]:
         raise InputError(f"{path.name} has no column 'label'")
     return [label for label in dict.fromkeys(table["label"]) if label != LOWER_BOUND]
 
+
 #: By the file that marks a folder: the kind of its results, as in `netsim.plots.pictures.PICTURES`,
 #: and the function that loads them. The first file found decides.
 KINDS: dict[str, tuple[str, Callable[..., Any]]] = {

@@ -142,6 +142,7 @@ def put_in_main(classes: Mapping[str, Any]) -> None:
     """Define the objects that `main_classes` found in this process's ``__main__``."""
     vars(sys.modules[_MAIN]).update(classes)
 
+
 #: The time that the runs of one message take together, and the most runs that it holds.
 _CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
 
@@ -168,6 +169,7 @@ class Failure:
 
     error: str
     details: str = ""  #: the traceback, unless netsim raised the exception on purpose
+
 
 Outcome = Files | Failure
 

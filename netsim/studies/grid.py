@@ -151,6 +151,7 @@ def as_cell(value: Any) -> Any:
     """Convert a value to a cell of a table: plain values unchanged, others to JSON."""
     return value if isinstance(value, str | int | float | bool) else json.dumps(value, default=str)
 
+
 _POLICIES = ("allocator", *POLICIES)
 
 #: Keys that cannot be varied, and what to do instead.

@@ -62,4 +62,5 @@ def adding_bound(experiment: Experiment) -> Callable[[Result], Result]:
 
     return lambda result: add()(result)
 
+
 run = run_experiment

@@ -235,6 +235,7 @@ def _draw_degraded(pick: Pick, network: Topology) -> dict[int, float]:
     link = pick(0, network.links - 1)
     return {link: float(network.capacity[link]) * pick(0, 3) / 4}
 
+
 _NBYTES = 50_000.0
 
 _SECONDS = 0.25

@@ -264,6 +264,7 @@ def draw_taken(pick: Pick, size: int, slices: bool) -> Taken:
     taken = tuple(gpu for gpu in range(total) if pick(0, 3) == 3) if pick(0, 1) else ()
     return Taken(case, taken, tuple(float(pick(0, 4)) for _ in range(total)))
 
+
 #: Relative and absolute tolerance for rounding; different instants of an example are further apart.
 _ROUNDING = 1e-9
 

@@ -185,6 +185,7 @@ def _stalls(trial: Trial) -> str | None:
         return None
     return f"no coflow moves though coflow {able[0]} could, and it does not ask to be woken"
 
+
 PROMISES: dict[str, Promise[Trial]] = {
     "view-unchanged": Promise("changes the view", _changes_the_view),
     "well-formed": Promise(MISFIT, _does_not_fit),

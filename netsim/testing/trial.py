@@ -45,6 +45,7 @@ class Refusable(Shrinkable, Protocol):
     def refusal(self) -> InputError | None:
         """The error with which the thing under test refuses the example; None if it accepts it."""
 
+
 T = TypeVar("T", bound=Shrinkable)
 
 R = TypeVar("R", bound=Refusable)
@@ -55,6 +56,7 @@ class Promise(NamedTuple, Generic[T]):
 
     broken: str  #: the message about a policy, pattern or network that breaks the promise
     find_fault: Callable[[T], str | None]  #: the fault in a trial, or None
+
 
 #: Promises by name, in the order in which they are checked.
 Promises = Mapping[str, Promise[T]]
@@ -146,6 +148,7 @@ def noted(note: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(note)
         raise
+
 
 #: The message about an allocator whose answer is not valid.
 MISFIT = "does not return an Allocation that fits the view"

@@ -72,6 +72,7 @@ class Rule(NamedTuple):
             return int(value) if value == int(value) else None
         return float(value)
 
+
 #: The rule for weights and deadlines.
 POSITIVE = Rule(least=1e-18)
 
@@ -83,6 +84,7 @@ def whole_option(value: object, what: str, least: int, most: float = 1e15) -> in
     if number is None:
         raise InputError(f"{what} must be {rule}, not {value!r}")
     return int(number)
+
 
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
 OF_AICB = ("[", "comm_type,", "CommType.")
@@ -213,6 +215,7 @@ def _deepest(text: str) -> tuple[int, int]:
         elif match[0] in ("]", "}"):
             depth -= 1
     return most, place
+
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[^\s",:\[\]{}]+|[\[\]{}]')
 

@@ -153,6 +153,7 @@ def _copy(job: JobSpec, number: int, arrival_s: float) -> JobSpec:
     stages = tuple(replace(stage, coflow_id=None) for stage in job.stages)
     return replace(job, id=number, arrival_s=arrival_s, stages=stages)
 
+
 _MOST_JOBS = 10**6
 
 #: Number of jobs by number of GPUs.

@@ -164,6 +164,7 @@ def _job_id(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> int | 
         return None
     return smallest.id
 
+
 _JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name", "weight", "group")
 
 _STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s", "overhead_s", "steps",

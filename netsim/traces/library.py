@@ -108,6 +108,7 @@ def _load_toml(path: Path) -> dict[str, Any]:
         line = int(place[1]) if place else None
         raise TraceProblemsError([Problem(line, toml_problem(error, text))], path) from error
 
+
 #: Limits of a download, many times what any of the traces needs.
 _MOST_BYTES, _LONGEST_S = 100_000_000, 600.0
 
@@ -139,6 +140,7 @@ def _shards(count: int) -> tuple[str, ...]:
                  for name in ("fat.npy", "fid_topo-pl-3_s0.npy", "fsd.npy", "fsize.npy",
                               "fct_flowsim.npy", "fct_i_topo-pl-3_s0.npy", "fct_topo-pl-3_s0.npy",
                               "param_topo-pl-3_s0.txt"))
+
 
 #: The results of the permutations of htsim.
 _PERMUTATIONS = tuple(f"results/{rate}g_{control}{ratio}.txt" for rate in (200, 400)

@@ -121,6 +121,7 @@ def _warn(path: Path, rows: list[tuple[int, int, int, float]], lines: Iterator[L
             f"{len(rest)} lines like flows follow those that are announced, and are ignored",
             path, rest[0].number), stacklevel=4)
 
+
 _HEADER = ("Nodes", "Connections", "Triggers", "Failures")
 
 _TRIGGERS = ("oneshot", "multishot", "barrier")

@@ -346,6 +346,7 @@ def _shortest_decimal(value: float, factor: Decimal, divisor: int) -> str:
             break
     return f"{number:f}"
 
+
 #: Writers of the formats that can be written, by the name of the format: functions
 #: ``write(workload, path, *, network)``; see `FORMATS`.
 WRITERS = Registry("format to write", {

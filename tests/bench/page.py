@@ -6,6 +6,7 @@ from typing import Any
 
 __all__ = ["markdown"]
 
+
 def markdown(results: dict[str, dict[str, Any]]) -> str:
     """Return results as a Markdown table."""
     rows = [("case", "CPU seconds", "target"), ("---", "---:", "---:")]

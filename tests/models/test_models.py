@@ -66,7 +66,6 @@ def test_numbers_that_are_not_whole_are_refused_whatever_was_asked_before():
         netsim.models_for(20.0)
 
 
-
 @pytest.mark.parametrize("gpus", [1, 2, 3, 7, 48, 64])
 def test_models_for_any_number_of_gpus(gpus):
     models = netsim.models_for(gpus)

@@ -59,6 +59,7 @@ WITHOUT = {
                              "network": {"kind": "big-switch", "hosts": 2, "latency": "1us"}}),
 }
 
+
 def without(need):
     return Workload(WITHOUT[need][0])
 

@@ -112,6 +112,7 @@ def test_servers_that_are_hosts_by_name(topology, name):
     done = netsim.simulate(cluster, jobs, execution="fabric", stragglers={name: 2.0})
     assert done.jobs["jct_s"].tolist() == [1, 2]
 
+
 @pytest.mark.parametrize("make", [
     lambda src, dst: Workload.from_arrays(src, dst, 1e6),
     lambda src, dst: Workload.from_frame(pd.DataFrame({"from": src, "dst": dst, "bytes": 1e6}),

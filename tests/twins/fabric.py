@@ -80,6 +80,7 @@ def sent_over(path: Sequence[int], levels: Sequence[Sequence[float]],
     """
     return sum(time * min(levels[link][at] for link in path) for at, time in enumerate(seconds))
 
+
 #: Lateness, as a fraction of the observe interval, with which an event is still observed.
 _LATE = 1e-6
 

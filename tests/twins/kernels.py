@@ -71,6 +71,7 @@ def bssi(problem: Problem, weight: Floats) -> tuple[list[int], float]:
         order.insert(0, k)
     return order, dual
 
+
 Floats = NDArray[np.float64]
 
 Ints = NDArray[np.int64]

@@ -77,6 +77,7 @@ class RateCappedAllocator(Allocator):
         carried = view.link_load(rates) <= view.capacity * (1 + DUST)
         return bool((rates >= 0).all() and carried.all())
 
+
 #: The server of a limit that no upload has had yet.
 _NONE = -2
 

@@ -66,6 +66,7 @@ class PerFlowCapNetwork(Topology):
         ptr, links = self._network.routes(src, dst, self.codes[key])
         return ptr + np.arange(len(ptr)), np.insert(links, ptr[1:], self.first + key)
 
+
 #: A pending call; see `EdgeTraffic.after`.
 Timer = simpy.Event
 

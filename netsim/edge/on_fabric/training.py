@@ -232,6 +232,7 @@ class _Rings:
             traffic.ended(chunk)
         traffic.paused()
 
+
 _COMPUTE, _PUSH, _UPDATE, _PULL, _PHASES = range(5)
 
 
@@ -456,6 +457,7 @@ class Rounds:
 def _time_spent(durations: Sequence[float], phase: int, done: float) -> float:
     """Time spent on the phases before `phase`, and on the fraction `done` of it."""
     return float(sum(durations[:phase]) + durations[phase] * done)
+
 
 MODES = ("fluid", "exact", "sync")
 

@@ -200,6 +200,7 @@ class Workers:
         return TransportLog(chunk, start, end, ready, self._finish, self._preemptions,
                             self._held.assigned(self._stopped()), exchange, ring_bytes)
 
+
 #: The SimPy priority at which the run stops so that jobs can arrive: after all other events of an
 #: instant, the fabric's decisions included, but before the chunks to train next are chosen.
 _STOP = LAST - 1

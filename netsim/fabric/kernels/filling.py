@@ -49,6 +49,7 @@ def register_release(kind: type, release: Callable[..., Any]) -> None:
 def _release(filling, link, level):
     """Stand in for the function that each kind of filling registers."""
 
+
 # Inlined, as a call hands over each array of a filling one by one.
 overload(_release, inline="always", strict=False)(
     lambda filling, *_: _RELEASES[filling.instance_class])

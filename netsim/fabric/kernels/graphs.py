@@ -295,6 +295,7 @@ def _end_iterations(job, graph, graphs, of_jobs):
             head.ended += 1
             of_jobs[job].emitted = of_jobs[job].total
 
+
 #: By how much an event may miss an instant of observation and still be noticed then, in intervals.
 GRID_SLACK = 1e-6
 

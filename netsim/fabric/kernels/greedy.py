@@ -421,6 +421,7 @@ def _is_next(engine, k, other):
         return one.size < two.size
     return goes_first(engine, one.flow, two.flow)
 
+
 #: A new copy is made once more than one in this many of its flows has ended.
 _MOST_GONE = 3
 
@@ -564,6 +565,7 @@ def _serve_all(engine):
                 crossings[i, h].behind = link.head
                 link.head = i
     engine.state[0].moving = count
+
 
 register(Greedy, Engine(_find_rates, _find_end, never, _advance, write_nothing, join_never,
                         _leave))

@@ -31,6 +31,7 @@ def _release(filling, link, level):
     release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
                     filling.left, filling.full_at, level)
 
+
 register_release(_Paths, _release)
 
 

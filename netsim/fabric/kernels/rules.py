@@ -121,6 +121,7 @@ class Ruled(NamedTuple):
     wakes_in: NDArray[np.float64]
     check: bool  #: whether to check shares
 
+
 # --- calling a rule ------------------------------------------------------------------------
 _NONE: Any = {name: np.empty(0) for name in Order._fields}
 
@@ -560,6 +561,7 @@ def _join(_ruled, _coflows, _pools):
 
 def _leave(_ruled, _coflows, _pools, _state):
     """Do nothing: the rows are up to date."""
+
 
 register(Ruled, Engine(_find_rates, _find_end, _crossing_in, _advance, write_nothing, _join,
                        _leave))

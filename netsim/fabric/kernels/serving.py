@@ -148,6 +148,7 @@ def _release(filling, slot, level):
         release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
                         filling.left, filling.full_at, level)
 
+
 register_release(Filling, _release)
 
 
@@ -533,6 +534,7 @@ def _greedy(served, group):
                     if path[i, h] < nowhere:
                         used[path[i, h]] += most
                         left[link[path[i, h]]] -= most
+
 
 register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, _write_rows, _join,
                         _leave))

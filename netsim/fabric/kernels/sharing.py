@@ -327,6 +327,7 @@ def _meld(senders, a, b):
         flow.one = below
         a = below
 
+
 #: Classes in a piece: only in pieces where one ends, or may end next, each class is looked at.
 _PIECE = 64
 
@@ -511,5 +512,6 @@ def settle(parts, coflows, flows):
                 left = max(left_of(parts, k) + after, 1e-12 * finish)
                 rate = parts.rate[k]
             write_flow(row, flow, left, rate, now)
+
 
 register(Parts, Engine(_find_rates, _find_end, never, _advance, write_nothing, _join, _leave))

@@ -174,6 +174,7 @@ def sum_up(parts):
         enter(parts, c, parts.units[parts.unit_of[c]] * parts.classes[c].flows)
     row.changed = 0
 
+
 #: How often a guess is corrected before the lowest level is searched for, link after link.
 _ATTEMPTS = 4
 
@@ -421,6 +422,7 @@ def _count_off(pairs, counts, unfrozen):
     for m in range(len(pairs)):
         counts[m] -= pairs[m]
         unfrozen[m] = unfrozen[m] if counts[m] > 0 else 0.0
+
 
 register_release(Parts, _release)
 

@@ -284,6 +284,7 @@ def swap(parts, one, two):
             if path[c, h] != len(parts.links) - 1:
                 parts.place[spot[c, h]] = c
 
+
 #: How much the level of a link, or the weight of a coflow's flows, may grow over a stretch.
 _GROWS = 2.0
 

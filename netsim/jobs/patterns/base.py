@@ -49,6 +49,7 @@ class Pattern(Protocol):
         """
         ...
 
+
 FORMS = ("steps", "messages", "aggregate")
 
 #: The most messages of the form in which each is a stage of its own, which takes about 2 kB.

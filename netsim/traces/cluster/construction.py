@@ -166,6 +166,7 @@ def draw_single(sizes: NDArray[np.int64], share: float, rng: np.random.Generator
             left -= int(sizes[group])
     return single
 
+
 _TOO_LARGE = "more GPUs than max_gpus"
 
 _MOST_ITERATIONS = 10**15

@@ -118,6 +118,7 @@ def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str
             group=groups.of(rows.texts(*group)))
     return intake.jobs()
 
+
 ACME_COLUMNS = ("user", "node_num", "gpu_num", "cpu_num", "type", "state", "submit_time",
                 "start_time", "end_time")
 

@@ -105,6 +105,7 @@ def pai_sample_jobs(path: str | Path) -> ClusterJobs:
             user=users.of(rows.cells["user"]))
     return intake.jobs()
 
+
 #: The published headers, for tables without a ``.header`` file.
 _HEADERS = {
     "pai_job_table": "job_name,inst_id,user,status,start_time,end_time",

@@ -123,6 +123,7 @@ class _Buffer:
         return (error.pos > len(self._text) - _TOKEN
                 or error.msg.startswith("Unterminated string"))
 
+
 _CHUNK = 1 << 12
 
 _KEYS = ("status", "vc", "attempts", "submitted_time", "user")

@@ -34,6 +34,7 @@ def flag(value: object, what: str) -> bool:
     check_flag(value, what)
     return bool(value)
 
+
 #: Rule for instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
 SECONDS = Rule(0, 1e12)
 

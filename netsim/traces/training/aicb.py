@@ -214,6 +214,7 @@ class _Reader:
                                        f"{cell!r}")
         return int(cell)
 
+
 #: The kinds of groups within a stage by those of a layout.
 _REPLICAS = {"dp": "dp-cp", "ep": "ep", "dp-ep": "edp"}
 

@@ -201,6 +201,7 @@ class _Entry:
             return float(value)
         return bool(self._whole(value, what)) if form == "bool" else self._whole(value, what)
 
+
 #: The collectives by their numbers in a trace.
 COLLECTIVES = ("all-reduce", "reduce", "all-gather", "gather", "scatter", "broadcast", "all-to-all",
                "reduce-scatter", "reduce-scatter", "barrier")

@@ -151,6 +151,7 @@ def encode(fields: Iterable[tuple[int, int | float | str | bytes]]) -> bytes:
             made += pack(number << 3 | LENGTH) + pack(len(content)) + content
     return bytes(made)
 
+
 #: The types of nodes, by number.
 NODE_TYPES = ("INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV",
               "COMM_COLL")
@@ -289,6 +290,7 @@ def _metadata(data: bytes, begin: int, end: int) -> tuple[str, dict[str, Attribu
             name, attribute = _attribute(data, each)
             attributes[name] = attribute
     return version, attributes
+
 
 #: The fields of a node that are numbers, texts and lists of numbers.
 _NUMBERS = {1: "id", 3: "type", 6: "start_micros", 7: "duration_micros"}

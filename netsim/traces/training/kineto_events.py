@@ -306,6 +306,7 @@ def _groups(given: object) -> Iterator[tuple[str, list[int]]]:
         if isinstance(members, list) and all(type(each) is int for each in members):
             yield str(entry.get("pg_name")), members
 
+
 #: An event that starts later than this after all that it is known to wait for, in ns, has probably
 #: waited for something else, too.
 _EXPLAINED_NS = 10_000

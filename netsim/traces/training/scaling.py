@@ -267,6 +267,7 @@ def _group(group: str, members: tuple[int, ...]) -> str:
 def _what(node: RankNode) -> str:
     return f"{node.collective} of {node.payload} bytes"
 
+
 #: What a rank of a growing group keeps: the size of its larger buffer, or of its input.
 _KEPT = ("buffer", "input")
 

@@ -77,6 +77,7 @@ def _rate(path: Path, number: int, key: str, text: str) -> float:
 def _refused(path: Path, number: int, problem: str) -> TraceError:
     return TraceProblemsError([Problem(number, problem)], path)
 
+
 #: Collectives of fewer bytes take a fixed time, by the number of ranks; of others none.
 SMALL = 1 << 20
 
@@ -122,6 +123,7 @@ class GroupSizes(NamedTuple):
         """Return the number of ranks of a group of a kind."""
         return {"tp": self.tp, "ep": self.ep, "dp": self.dp, "dp-ep": self.dp // self.ep,
                 "pp": self.pp, "embedding": min(self.pp, 2), "all": self.ranks}[group]
+
 
 #: The size in bytes, and a value per column.
 _TableRow = tuple[float, tuple[float, ...]]
@@ -356,6 +358,7 @@ def _exposed(ns: int, group: str, machines: Machines) -> int:
     """Compute the exposed nanoseconds of a collective, in single precision as in the tool."""
     hidden = machines.overlap.get("dp" if group == "dp-ep" else group, 0.0)
     return int(np.float32(ns) * np.float32(1 - hidden))
+
 
 Ints = NDArray[np.int64]
 
