@@ -17,53 +17,68 @@ from numba.core import event
 import netsim
 from netsim.base.compiled_kernel import CompiledKernel, _told, tell_not_kept
 from netsim.base.compiling import compiled, in_place
+from netsim.base.files import COMPILED
+from tests.offenders import assert_none
+
+PACKAGE = Path(netsim.__file__).parent
 
 RUN = """
-import numba, netsim
-from netsim.fabric.kernels.crossings import common_factor
-print(common_factor._cache.cache_path)
+import numba, numpy as np
+from netsim.schedulers.kernels import before
+_, count = before(*map(np.array, ([0], [1.001], [0.0], [0], [8])), 0, 1.0, 0.0, 1)
+print(before._cache.cache_path)
 print(numba.config.CACHE_DIR or "unset")
+print(count, before.stats.cache_hits.total())
 """
 
 
-def cache_path(package, **environment):
+def compiled_in(package, **environment):
+    """Count the jobs before another: the folder, what is set, and the count with cache hits."""
     done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True,
                           cwd=package, env={**os.environ, **environment})
-    path, left = done.stdout.splitlines()
-    return Path(path), left
+    path, left, result = done.stdout.splitlines()
+    return Path(path), left, result
 
 
-def modules_of_kernels():
-    """Return the files of all modules that compile something, one per folder, and one callee.
-
-    But policies' rules, each of which Numba keeps by its own file.
-    """
-    package = Path(netsim.__file__).parent
-    found = {path.parent: path.relative_to(package).as_posix()
-             for path in sorted(package.rglob("*.py"), reverse=True)
-             if path.parent.name != "allocators"
-             and re.search(r"^@(compiled|in_place|summing)$", path.read_text(), re.MULTILINE)}
-    return [*sorted(found.values()), "ties.py"]
-
-
-@pytest.mark.parametrize("file", modules_of_kernels())
-def test_a_change_of_one_kernel_is_a_new_folder(file, tmp_path):
-    """A kernel's callee may be in another file, which Numba itself does not look at."""
-    shutil.copytree(Path(netsim.__file__).parent, tmp_path / "netsim",
-                    ignore=shutil.ignore_patterns("__pycache__"))
+def test_an_edit_of_a_callee_compiles_and_one_elsewhere_does_not(tmp_path):
+    """1.001 comes after 1, but if `EQUAL` of another file is a tenth they tie, and ids decide."""
+    shutil.copytree(PACKAGE, tmp_path / "netsim", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""}
-    before, left = cache_path(tmp_path, **environment)
+    before, left, result = compiled_in(tmp_path, **environment)
     assert before.is_relative_to(tmp_path / "netsim")
-    assert left == "unset"
-    assert cache_path(tmp_path, **environment)[0] == before
-    callee = tmp_path / "netsim" / file
-    callee.write_text(callee.read_text() + "\n# another version\n")
-    assert cache_path(tmp_path, **environment)[0] != before
+    assert (left, result) == ("unset", "0 0")
+    other = tmp_path / "netsim" / "fabric" / "view.py"
+    other.write_text(other.read_text() + "\n# another version\n")
+    assert compiled_in(tmp_path, **environment) == (before, "unset", "0 1")
+    callee = tmp_path / "netsim" / "ties.py"
+    callee.write_text(callee.read_text().replace("EQUAL = 1e-9", "EQUAL = 0.1"))
+    after, _, result = compiled_in(tmp_path, **environment)
+    assert after != before
+    assert result == "1 0"
+
+
+def keyed():
+    """The files on whose contents the name of the folder depends."""
+    return {path for pattern in COMPILED for path in PACKAGE.glob(pattern)}
+
+
+def test_all_that_is_compiled_is_in_the_key_and_what_it_imports():
+    """But rules of policies, each of which Numba keeps by its own file, and names of types."""
+    holding = {path for path in PACKAGE.rglob("*.py") if path.parent.name != "allocators"
+               and re.search(r"^@(addressed|compiled|in_place|inlined|summing)\b",
+                             path.read_text(), re.MULTILINE)}
+    imported = {PACKAGE.parent.joinpath(*module.split(".")) for path in holding
+                for module in re.findall(r"^from (netsim\.[\w.]*) import (?!Operations$)",
+                                         path.read_text(), re.MULTILINE)}
+    needed = holding | {path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+                        for path in imported}
+    assert len(holding) > 20
+    assert_none(sorted(needed - keyed()))
 
 
 def test_the_users_folder_is_respected(tmp_path):
-    path, left = cache_path(tmp_path, NUMBA_CACHE_DIR=str(tmp_path),
-                            PYTHONPATH=str(Path(netsim.__file__).parents[1]))
+    path, left, _ = compiled_in(tmp_path, NUMBA_CACHE_DIR=str(tmp_path),
+                                PYTHONPATH=str(PACKAGE.parent))
     assert path.is_relative_to(tmp_path)
     assert left == str(tmp_path)
 

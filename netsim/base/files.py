@@ -135,17 +135,26 @@ def cache_folder() -> Path:
     return Path(folder_below(configured.CACHE_DIR))
 
 
+#: What is compiled, and what compiled code takes over, such as constants, or is made by.
+#: `tests/test_cache.py` holds this against what kernels import.
+COMPILED = (
+    "base/compiled_kernel.py", "base/compiling.py", "base/signals.py", "edge/kernels.py",
+    "fabric/by_reference.py", "fabric/kernels/*.py", "fabric/records.py", "jobs/longest_path.py",
+    "models/kernels.py", "placements/kernels.py", "schedulers/kernels.py", "ties.py")
+
+
 @cache
 def folder_below(base: str) -> str:
-    """Return the cache folder below `base`, or below a default one if `base` is empty."""
+    """Return the cache folder below `base`, or below a default one if `base` is empty.
+
+    Its name depends on the contents of all files of `COMPILED`, as kernels of one may be part of
+    the compiled code of another.
+    """
     here = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    rooms = (here / room for room in ("edge", "fabric", "models"))
-    alone = ("base/compiled_kernel.py", "base/compiling.py", "base/signals.py", "ties.py",
-             "jobs/longest_path.py", "placements/kernels.py", "schedulers/kernels.py")
-    for path in [*(here / name for name in alone),
-                 *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
-        digest.update(read_bytes(path))
+    for pattern in COMPILED:
+        for path in sorted(here.glob(pattern)):
+            digest.update(read_bytes(path))
     if not base:
         beside = here / "__pycache__"
         base = str(beside if os.access(beside if beside.exists() else here, os.W_OK)
