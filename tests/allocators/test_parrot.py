@@ -41,6 +41,20 @@ def test_parrots_coflows_that_are_equally_late(work):
         assert (at["large"], at["small"]) == (pytest.approx(2.3), pytest.approx(3.3))
 
 
+@pytest.mark.parametrize("work", ["backfill", "per_flow"])
+def test_the_latest_coflow_of_a_job_is_first(work):
+    """Of 4 MB at 1 MB/s, 3 are left at 1 s, when 1 MB more comes: that ends at 2 s, the rest at 5.
+
+    By length, the first one would go on.
+    """
+    both = [Stage("early", [(0, 1, 4e6)]), Stage("late", [(0, 1, 1e6)], release_s=1.0)]
+    for each in ways({"name": "parrot", "work_conservation": work}):
+        done = netsim.simulate(netsim.big_switch(4, 1e6), [JobSpec(0, hosts=range(4), stages=both)],
+                               allocator=each).coflows
+        at = dict(zip(done["stage"], done["finish_s"], strict=True))
+        assert (at["late"], at["early"]) == (pytest.approx(2.0), pytest.approx(5.0))
+
+
 def test_a_pipelined_job_alone():
     """Host 0 reduces 6 MB, and sends 1 MB for which host 1 waits, at once, at 1 MB/s.
 

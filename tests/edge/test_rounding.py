@@ -131,6 +131,14 @@ def test_parameter_servers_go_to_the_first_job_of_those_that_start_together():
         assert held["server"].tolist() == [0, 1, 2, -1]
 
 
+def test_a_parameter_server_is_free_for_who_starts_as_its_job_ends():
+    """0.1 added up three times is 0.30000000000000004; job 1 starts at 0.3 s on another worker."""
+    result = netsim.simulate(EdgeCloud([["a", "b"]], ps=1), [
+        job(0, 0, 0.1, chunks=3), job(1, 0.3, 1.0, worker_type="b")], scheduler="a-online")
+    assert result.ps["end_s"].iloc[0] > result.ps["start_s"].iloc[1] == 0.3
+    assert result.ps["server"].tolist() == [0, 0]
+
+
 @settings(max_examples=examples(250), deadline=None)
 @given(instances(), st.sampled_from(SCHEDULERS), st.sampled_from([3, 7, 10, 1000]))
 def test_a_unit_in_which_times_are_rounded_gives_the_same_schedule(instance, scheduler, scale):

@@ -416,6 +416,15 @@ def test_schedulers_that_break_the_rules(answer, message):
         run(Cluster(gpus=[2]), [ring(0, 2)], Wrong(), Contention())
 
 
+def test_one_taken_gpu_beside_a_free_one_is_refused():
+    class Wrong:
+        def decide(self, view):
+            return [(0, [0]), (1, [0, 1])]
+
+    with pytest.raises(AllocationError, match=r"gives job 1 GPUs that are taken: \[0\]"):
+        run(Cluster(gpus=[2]), [ring(0, 1), ring(1, 2)], Wrong(), Contention())
+
+
 @pytest.mark.parametrize(("answer", "message"), [
     (None, "must return pairs"), ([(0, [0.5, 1.0])], "must return pairs"),
     ([(0, np.array([[0, 1]]))], "must return pairs"), ([(0, [0, 1], 2)], "must return pairs"),

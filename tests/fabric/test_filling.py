@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.filling import ROUNDED, freeze, heap_of
-from netsim.fabric.kernels.maxmin import _lay_out
+from netsim.fabric.kernels.maxmin import _lay_out, fill_paths
 from tests.examples import examples
 from tests.twins import kernels as reference
 
@@ -83,6 +83,17 @@ def test_links_freeze(problem, known, data):
     fits = np.all(full | ((rest[:-1] >= -ROUNDED * capacity) & (unfrozen[:-1] <= 0.0)))
     if late == 0 and fits:
         assert_allclose(rates_at(path, weights, guessed), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_flow_of_three_links_is_taken_off_each_once():
+    """A flow on all links, two more on link 1, three more on link 2.
+
+    Link 0 is full at 1; link 1 at (5 - 1) / 2 = 2; and link 2 at (10 - 1) / 3 = 3, of which the
+    first flow has 1, not also the 2 that it would have on link 1.
+    """
+    path = np.array([[0, 1, 2]] + [[1, 3, 3]] * 2 + [[2, 3, 3]] * 3, np.uint32)
+    rates = fill_paths(path, np.ones(6), np.array([1.0, 5.0, 10.0]))
+    assert rates.tolist() == [1, 2, 2, 3, 3, 3]
 
 
 def test_an_order_that_is_wrong_is_seen():
