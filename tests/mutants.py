@@ -1,15 +1,13 @@
-"""Show that the tests have power: each of the faults in `mutants.toml` makes one of them fail.
+"""Show that the tests have power: of the small faults in `mutants.toml`, each makes a test fail.
 
-A fault, or *mutant*, replaces a piece of code that is there exactly once. It is put into a copy of
-the checkout, in which the tests that it names are run. One of them must fail, and none may break.
+A fault, or *mutant*, replaces code that is there exactly once. It is put into a copy of the
+checkout, in which the tests that it names are run. Those pass without a mutant.
 
     python tests/mutants.py                     # all, in about ten minutes
     python tests/mutants.py --only zero-bytes   # one
     python tests/mutants.py --check             # only whether all can still be put in
     python tests/mutants.py --whole             # each against all tests, before a release
 """
-
-from __future__ import annotations
 
 import os
 import re
@@ -18,10 +16,8 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -32,16 +28,17 @@ from netsim.kernel_folder import cache_folder
 
 ROOT = Path(__file__).parents[1]
 
-#: What is not part of a checkout, or large.
-_LEFT_OUT = shutil.ignore_patterns(".*", "_build", "build", "dist", "runs", "netsim-????????????")
+#: What is no part of a checkout. Of compiled kernels, those of other versions are left out, too.
+LEFT_OUT = shutil.ignore_patterns(".*", "_build", "build", "dist", "runs", "netsim-????????????")
 
-#: Errors that show that a mutant breaks the code, rather than what it does.
-_BREAKS = re.compile(r"\b(Import|ModuleNotFound|Syntax|Indentation|Name|Typing|Lowering)Error\b")
+#: Errors of code that a mutant breaks, rather than what it does.
+BREAKS = re.compile(r"\b(Import|ModuleNotFound|Syntax|Indentation|Name|Typing|Lowering)Error\b")
 
-#: Seconds after which tests count as hanging.
-_LONGEST = 600
+#: Seconds after which tests are taken to hang; with `--whole` they may take as long as they like.
+LONGEST = 600
 
-_WHOLE = ("-n", "auto", "--dist", "worksteal", "--ignore=tests/test_mutants.py")
+#: All tests but that of the mutants themselves.
+WHOLE = ["-n", "auto", "--dist", "worksteal", "--ignore=tests/test_mutants.py"]
 
 
 class Mutant(NamedTuple):
@@ -56,113 +53,100 @@ class Mutant(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Whether a mutant was found, how long that took, and by which test, or why not."""
+    """Whether a mutant was found, in how many seconds, and by which test, or why it was not."""
 
     found: bool
     seconds: float
     said: str
 
 
-def mutants() -> list[Mutant]:
+def mutants():
     """Return all mutants."""
-    with (ROOT / "tests/mutants.toml").open("rb") as file:
-        return [Mutant(name, **row) for name, row in tomllib.load(file).items()]
+    tables = tomllib.loads((ROOT / "tests/mutants.toml").read_text("utf-8"))
+    return [Mutant(name, **table) for name, table in tables.items()]
 
 
-def faults_of(mutant: Mutant) -> Iterator[str]:
-    """Say why a mutant cannot be put in, or its tests cannot be run."""
-    file = ROOT / mutant.file
+def faults_of(mutant):
+    """List why a mutant cannot be put in, or its tests cannot be run."""
+    file, faults = ROOT / mutant.file, []
     times = file.read_text("utf-8").count(mutant.old) if file.is_file() else 0
     if times != 1:
-        where = f"{times} times in" if file.is_file() else "not to be found, as there is no"
-        yield (f"{mutant.name}: the code is {where} {mutant.file}; move the mutant along with it: "
-               f"{mutant.old!r}")
+        faults.append(f"{mutant.name}: its code is {times} times in {mutant.file}, not once; move "
+                      f"the mutant along with it:\n{mutant.old}")
     for test in mutant.tests:
-        path, _, name = test.partition("::")
-        name = name.partition("[")[0].rpartition("::")[2]
-        if not (ROOT / path).is_file():
-            yield f"{mutant.name}: there is no {path}"
-        elif name and not re.search(rf"(def|class) {name}\b", (ROOT / path).read_text("utf-8")):
-            yield f"{mutant.name}: there is no {name} in {path}"
+        path, *names = test.partition("[")[0].split("::")
+        text = (ROOT / path).read_text("utf-8") if (ROOT / path).is_file() else ""
+        missing = [name for name in names if not re.search(rf"\b(def|class) {name}\b", text)]
+        if missing or not text:
+            faults.append(f"{mutant.name}: there is no {test}")
+    return faults
 
 
-def _pytest(tree: Path, kernels: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run tests in a copy of the checkout, with Hypothesis' examples the same each time."""
-    given = os.environ | {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(kernels), "CI": "1"}
-    return subprocess.run([sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--color=no",
-                           "--no-header", "--tb=short", *tests], cwd=tree, env=given,
-                          capture_output=True, text=True, timeout=_LONGEST, check=False)
+def copied(tree, folder):
+    """Copy a checkout and its compiled code, which is known by the times of files."""
+    kernels = cache_folder().name
+    return Path(shutil.copytree(tree, Path(folder, "netsim"),
+                                ignore=lambda *found: LEFT_OUT(*found) - {kernels}))
 
 
-@contextmanager
-def _copy_of(tree: Path, beside: Path) -> Iterator[Path]:
-    """Provide a copy, with the times of files, by which what was compiled is known."""
-    with TemporaryDirectory(dir=beside) as folder:
-        yield Path(shutil.copytree(tree, Path(folder, "netsim"), ignore=_LEFT_OUT))
+def run_pytest(tree, tests):
+    """Run tests in a copy of the checkout, with the same random examples each time."""
+    changed = {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": "", "CI": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--color=no", "--tb=short", *tests],
+        cwd=tree, env=os.environ | changed, capture_output=True, text=True, check=False,
+        timeout=None if tests == WHOLE else LONGEST)
 
 
-def _kernels_in(folder: Path) -> Path:
-    """Make a folder of compiled kernels; those of the checkout are good for copies."""
-    kept, kernels = cache_folder(), folder / "kernels"
-    if kept.is_dir():
-        shutil.copytree(kept, kernels / kept.name)
-    return kernels
-
-
-def _try(mutant: Mutant, tree: Path, kernels: Path, tests: Sequence[str]) -> Outcome:
-    """Put a mutant into a copy of a tree, and run tests."""
+def tried(mutant, tree, whole):
+    """Put a mutant into a copy of the checkout, and run tests."""
     began = time.monotonic()
-    with _copy_of(tree, kernels.parent) as copy:
-        file = copy / mutant.file
-        file.write_text(file.read_text("utf-8").replace(mutant.old, mutant.new), "utf-8")
+    with TemporaryDirectory(dir=tree.parent) as folder:
+        copy = copied(tree, folder)
+        code = (copy / mutant.file).read_text("utf-8")
+        (copy / mutant.file).write_text(code.replace(mutant.old, mutant.new), "utf-8")
         try:
-            ended = _pytest(copy, kernels, tests or mutant.tests)
+            ended = run_pytest(copy, WHOLE if whole else mutant.tests)
         except subprocess.TimeoutExpired:
-            return Outcome(False, time.monotonic() - began, f"hangs for {_LONGEST} s")
+            return Outcome(False, LONGEST, "its tests hang")
     seconds = time.monotonic() - began
+    failed = re.search(r"^FAILED (.*?)(?: - (.*))?$", ended.stdout, re.MULTILINE)
     if ended.returncode == 0:
         return Outcome(False, seconds, "survives")
-    failed = re.search(r"^FAILED (.*?)(?: - (.*))?$", ended.stdout, re.MULTILINE)
-    if ended.returncode != 1 or not failed or _BREAKS.search(failed[2] or ""):
-        return Outcome(False, seconds, "breaks the tests:\n" + ended.stdout + ended.stderr)
+    if ended.returncode != 1 or not failed or BREAKS.search(failed[2] or ""):
+        return Outcome(False, seconds, f"breaks its tests:\n{ended.stdout}{ended.stderr}")
     return Outcome(True, seconds, failed[1])
 
 
-def _tell(mutant: Mutant, outcome: Outcome) -> bool:
-    """Print a line on a mutant; return whether it was found."""
-    sign = "found" if outcome.found else "NOT FOUND"
-    click.echo(f"{sign} {outcome.seconds:4.0f} s  {mutant.name}: {outcome.said}")
-    return outcome.found
-
-
-@click.command(help=__doc__.partition("\n")[0] if __doc__ else None)
+@click.command(help=__doc__.partition("\n")[0])
 @click.option("--only", multiple=True, metavar="NAME", help="Only this mutant; repeatable.")
-@click.option("--check", is_flag=True, help="Only check whether all mutants can be put in.")
+@click.option("--check", is_flag=True, help="Only check that all mutants can be put in.")
 @click.option("--whole", is_flag=True, help="Run all tests against each, not those that it names.")
-@click.option("--jobs", default=os.cpu_count() or 1, help="How many mutants are tried at a time.")
-def main(only: Sequence[str], check: bool, whole: bool, jobs: int) -> None:
+@click.option("--jobs", default=os.cpu_count(), help="How many mutants to try at a time.")
+def main(only, check, whole, jobs):
     """Try mutants; exit with 1 if one of them is not found."""
     listed = mutants()
-    if wrong := [fault for mutant in listed for fault in faults_of(mutant)]:
-        raise click.ClickException("\n".join(wrong))
-    if unknown := set(only) - {mutant.name for mutant in listed}:
-        raise click.ClickException(f"there is no mutant {', '.join(sorted(unknown))}")
+    faults = [fault for mutant in listed for fault in faults_of(mutant)]
+    unknown = set(only) - {mutant.name for mutant in listed}
+    faults += [f"there is no mutant {name}" for name in sorted(unknown)]
+    if faults:
+        raise click.ClickException("\n".join(faults))
     if check:
-        click.echo(f"{len(listed)} mutants can be put in")
-        return
+        return click.echo(f"{len(listed)} mutants can be put in")
     chosen = [mutant for mutant in listed if mutant.name in only or not only]
-    tests = _WHOLE if whole else ()
-    with TemporaryDirectory(prefix="mutants-") as folder, _copy_of(ROOT, Path(folder)) as tree:
-        kernels = _kernels_in(Path(folder))
-        named = sorted({test for mutant in chosen for test in mutant.tests})
-        ended = _pytest(tree, kernels, tests or named)
-        if ended.returncode:
-            raise click.ClickException("without a mutant, tests fail:\n" + ended.stdout)
-        run = partial(_try, tree=tree, kernels=kernels, tests=tests)
-        with ThreadPoolExecutor(1 if whole else jobs) as pool:
-            found = sum(map(_tell, chosen, pool.map(run, chosen)))
+    with TemporaryDirectory() as folder:
+        tree = copied(ROOT, folder)
+        tests = WHOLE if whole else sorted({test for mutant in chosen for test in mutant.tests})
+        if (ended := run_pytest(tree, tests)).returncode:
+            raise click.ClickException(f"tests fail without a mutant:\n{ended.stdout}")
+        found, one = 0, partial(tried, tree=tree, whole=whole)
+        with ThreadPool(1 if whole else jobs) as pool:
+            for mutant, outcome in zip(chosen, pool.imap(one, chosen), strict=True):
+                found += outcome.found
+                click.echo(f"{'found' if outcome.found else 'NOT FOUND'} {outcome.seconds:4.0f} s  "
+                           f"{mutant.name}: {outcome.said}")
     click.echo(f"{found} of {len(chosen)} mutants are found")
-    sys.exit(found < len(chosen))
+    return sys.exit(found < len(chosen))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import EdgeCloud, EdgeJob
+from netsim.edge.schedule import Training
+from netsim.edge.servers import spans
 from tests.examples import examples
 from tests.twins.a_online import Task, a_online
 
@@ -131,6 +133,15 @@ def test_parameter_servers_go_to_the_first_job_of_those_that_start_together():
         assert held["server"].tolist() == [0, 1, 2, -1]
 
 
+def test_spans_that_touch_but_for_rounding_are_one():
+    """A chunk trains until 0.7999999999999999, which is 0.1 added up eight times; one from 0.8."""
+    none = np.zeros(2, np.int64)
+    start, end = np.array([0.0, 0.8]), np.array([np.cumsum(np.full(8, 0.1))[-1], 1.0])
+    assert end[0] < start[1]
+    found = spans(Training(none, np.arange(2), np.arange(2), start, end))
+    assert [each.tolist() for each in found] == [[0], [0.0], [1.0]]
+
+
 def test_a_parameter_server_is_free_for_who_starts_as_its_job_ends():
     """0.1 added up three times is 0.30000000000000004; job 1 starts at 0.3 s on another worker."""
     result = netsim.simulate(EdgeCloud([["a", "b"]], ps=1), [
@@ -163,6 +174,12 @@ def test_a_unit_in_which_times_are_rounded_gives_the_same_schedule(instance, sch
     assert exact.summary()["ps_shortages"] == rounded.summary()["ps_shortages"]
     lengths = rounded.training["end_s"] - rounded.training["start_s"]
     assert (lengths > 1e-9).all()
+
+
+def test_of_equal_jobs_that_wait_the_first_trains_first():
+    """Both have a chunk of 1 s on one worker: Q is the same, and so is their arrival."""
+    result = netsim.simulate(ONE, [job(0, 0, 1.0), job(1, 0, 1.0)], scheduler="a-online")
+    assert finishes(result).tolist() == [1, 2]
 
 
 @settings(max_examples=examples(150), deadline=None)

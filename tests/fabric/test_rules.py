@@ -245,6 +245,18 @@ def test_an_order_does_not_depend_on_the_last_one(held):
     assert found[0].coflows.equals(found[1].coflows)
 
 
+def test_keys_below_0_that_rounding_makes_differ():
+    """-(0.1 + 0.2) is a rounding below -0.3: a tie of two jobs of 6 bytes, so that 0 is first."""
+    @netsim.compiled(rounding=True, information="agnostic")
+    def tied(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = -(0.1 + 0.2) if coflows[c].job == 1 else -0.3
+
+    jobs = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 6.0)])])
+            for k in range(2)]
+    np.testing.assert_allclose(finishes(jobs, netsim.big_switch(2, 1.0), allocator=tied), [6, 12])
+
+
 def test_shares():
     """Two jobs of 6 bytes over one link of 1 byte/s, at 1/4 and 3/4 of it.
 
@@ -406,6 +418,7 @@ def of(body, helpers=None, **options):
     ("order.share[0] = 1.5", "overloads link"),
     ("order.most[0] = 2.0", r"written 2.0 as most\[0\]; it must be from 0 to 1"),
     ("order.wake_at[0] = now", "asks to be woken at 0.0 s, which is not after now"),
+    ("order.wake_at[0] = np.nan", "asks to be woken at nan s, which is not after now"),
     ("order.key[len(coflows)] = 1.0", "reads or writes beyond its arrays"),
     ("order.queue[0] = 1", r"written 1 as queue\[0\]"),
     ("order.part[0] = np.nan", r"written nan as part\[0\]; parts are from 0 to 1"),
@@ -518,6 +531,20 @@ def test_orders_that_are_none(order):
             for k in range(2)]
     with pytest.raises(AllocationError, match="order"):
         finishes(jobs, allocator=Bad)
+
+
+def test_an_order_that_is_none_later_on():
+    """Two chains of coflows of 2 s, on links of their own: the decisions are at 0, 2 and 4 s."""
+    class Bad(netsim.Allocator):
+        wakes_on = "coflow"
+
+        def allocate(self, view):
+            return netsim.Allocation(order=[0, 0] if view.now > 3 else [0, 1])
+
+    jobs = [netsim.JobSpec(k, hosts=[2 * k, 2 * k + 1], iterations=5,
+                           stages=[netsim.Stage("a", [(0, 1, 2.0)])]) for k in range(2)]
+    with pytest.raises(AllocationError, match=r"at t = 4 s returned \[0, 0\]; an order must name"):
+        finishes(jobs, netsim.big_switch(4, 1.0), allocator=Bad)
 
 
 def test_leftover_goes_with_an_order():

@@ -348,6 +348,20 @@ def test_an_order_of_links_that_turns_round():
     np.testing.assert_allclose(*left, rtol=1e-12)
 
 
+def test_a_link_that_was_not_full_becomes_so():
+    """Ports carry 8 bytes/s. Host 0 sends to 1, as do seven others, and to 2, as does host 3.
+
+    At first the flow to 1 has 1 of 8 bytes/s, and that to 2 has 4. When those of the others have
+    sent their byte, at 1 s, all of port 1 is left to the first, but host 0 has only 4 besides. Of
+    5 bytes, 4 are left then, and sent at 2 s.
+    """
+    flows = [(0, 1, 5.0), (0, 2, 100.0), (3, 2, 100.0), *((k, 1, 1.0) for k in range(3, 10))]
+    job = netsim.JobSpec(0, hosts=range(10), stages=[netsim.Stage("one", flows)])
+    result = netsim.simulate(netsim.big_switch(10, 8.0), [job], allocator="maxmin",
+                             record=("flows",))
+    assert result.flows["finish_s"].tolist()[:1] == pytest.approx([2.0])
+
+
 @pytest.mark.parametrize(("network", "first", "repaired"), [
     (netsim.big_switch(12, [1.0 + h % 7 / 8 for h in range(12)]), 500, False),
     (netsim.big_switch(40, [1.0 + h % 7 / 8 for h in range(40)]), 120, True),

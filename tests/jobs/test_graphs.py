@@ -285,6 +285,16 @@ def test_jobs_that_are_submitted_are_as_if_they_had_been_there(allocator, interv
     assert len(begun) == 24
 
 
+def test_an_operation_waits_for_the_latest_end_not_the_one_told_last(begun):
+    """Of a computation that ends at 5 s, as is known at 0, and a coflow of 1 s; it ends at 6 s."""
+    rows = [(0, 5.0, -1, "compute", "x"), (-1, 0.0, 0, "net", "s"), (1, 1.0, -1, "compute", "y")]
+    made = Operations.make(rows, [(2, 0), (2, 1)], [(0, 0), (1, 2), (2, 2)],
+                           [Sending(Flows.of([(0, 1, 10.0)]))], 2)
+    result = compare([JobSpec(0, operations=made, ranks=2, hosts=range(2))])
+    assert begun == [0]
+    assert result.jobs["finish_s"].tolist() == [6.0]
+
+
 def test_computations_of_no_length_come_in_the_order_in_which_they_wait():
     """Operation 1 comes before operation 0, at the same instant."""
     made = Operations.make(

@@ -280,3 +280,11 @@ def test_no_warning_where_the_optimum_is_known():
         found = MAPPINGS.resolve("optimal")(make_model("gpt-13b", 12), [4, 4, 3, 1], FOUR)
     assert found.gap == 0
     assert "scipy" in sys.modules
+
+
+def test_edges_that_rounding_makes_differ_tie():
+    """Replicas 2 and 3 exchange 0.1 + 0.2 bytes, a rounding more than 0 and 1, which are first."""
+    weight = np.zeros((4, 4))
+    for (one, other), nbytes in {(0, 1): 0.3, (2, 3): 0.1 + 0.2}.items():
+        weight[one, other] = weight[other, one] = nbytes
+    assert heavy_edge_ranks(weight, [2, 2]).tolist() == [0, 0, 1, 1]

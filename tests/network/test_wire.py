@@ -23,10 +23,15 @@ def test_rounding_begins_no_packet():
 
 
 def test_a_flow_has_the_most_bytes_that_formats_on_its_path_make():
-    """Link 1 has packets of 100 + 50, the others 1000 + 10; 1000 bytes are 1010 or 1500."""
-    wire = Wire(3, packet=Packet(1000, 10), link_packets={1: Packet(100, 50)})
-    found = wire.bytes_of(np.full(3, 1000.0), np.array([0, 1, 3, 3]), np.array([0, 1, 2]))
-    np.testing.assert_array_equal(found, [1010, 1500, 1000])  # the last crosses no link
+    """Link 1 has packets of 100 + 50, the others 1000 + 10; 1000 bytes are 1010 or 1500.
+
+    Or the other way round: the second flow has 1500 on link 2. The last one crosses no link.
+    """
+    few, many = Packet(1000, 10), Packet(100, 50)
+    for packet, own, expected in (few, many, [1010, 1500, 1000]), (many, few, [1500, 1500, 1000]):
+        wire = Wire(3, packet=packet, link_packets={1: own})
+        found = wire.bytes_of(np.full(3, 1000.0), np.array([0, 1, 3, 3]), np.array([0, 1, 2]))
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_latency_adds_up_along_paths():

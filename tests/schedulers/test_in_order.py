@@ -13,6 +13,7 @@ from netsim.placements.mapped import MappedPlacement
 from netsim.placements.placement import Consolidated, LeastBusyServers
 from netsim.schedulers.attained import LAS, Tiresias, TiresiasL
 from netsim.schedulers.in_order import After, InOrder, Keys
+from netsim.schedulers.kernels import before
 from tests.examples import examples
 
 
@@ -192,3 +193,10 @@ def test_jobs_that_need_no_service_have_no_mean():
 def test_odd_service(kind, given):
     with pytest.raises(InputError, match=r"unknown service .*; choose from: held, run"):
         kind(service=given)
+
+
+def test_values_that_rounding_makes_differ_tie():
+    """0.1 + 0.2 is a rounding above 0.3: the tie of 0, before 1, decides that the job is before."""
+    keys = (np.array([each]) for each in (0.0, 0.1 + 0.2, 0.0))
+    found = before(*keys, np.array([5]), np.array([8]), 0.0, 0.3, 1.0, 2)
+    assert found == (8, 1)

@@ -17,7 +17,8 @@ from netsim.operations import Operations, Sending
 from netsim.traces import check_trace, convert
 from netsim.traces.training import read_chakra_file, write_chakra
 from netsim.traces.training.chakra import read_chakra_json
-from netsim.traces.training.chakra_file import encode, pack
+from netsim.traces.training.chakra_file import BrokenMessage, encode, pack, varint
+from netsim.columns import Flows
 
 from .chakra_files import VERSION, coll, node, write
 
@@ -484,3 +485,9 @@ def test_recorded_times_of_more_than_a_week_are_refused_or_none(tmp_path):
         workload = netsim.read_workload(path, drop_long=True)
     result = netsim.simulate(netsim.big_switch(2, RATE), workload)
     assert result.jobs["finish_s"][0] == pytest.approx(3e-6, abs=2e-9)
+
+
+def test_a_number_ends_within_its_message():
+    """The first byte says that another one follows, which is of what comes after the message."""
+    with pytest.raises(BrokenMessage, match="a varint goes past the end"):
+        varint(b"\x80\x01", 0, 1)
