@@ -16,13 +16,13 @@ import subprocess
 import sys
 import time
 import tomllib
-from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import click
+from numba.core.caching import UserProvidedCacheLocator as Locator
 
 from netsim.kernel_folder import cache_folder
 
@@ -33,9 +33,6 @@ LEFT_OUT = shutil.ignore_patterns(".*", "_build", "build", "dist", "runs", "nets
 
 #: Errors of code that a mutant breaks, rather than what it does.
 BREAKS = re.compile(r"\b(Import|ModuleNotFound|Syntax|Indentation|Name|Typing|Lowering)Error\b")
-
-#: Seconds after which tests are taken to hang; with `--whole` they may take as long as they like.
-LONGEST = 600
 
 #: All tests but that of the mutants themselves.
 WHOLE = ["-n", "auto", "--dist", "worksteal", "--ignore=tests/test_mutants.py"]
@@ -50,14 +47,6 @@ class Mutant(NamedTuple):
     old: str
     new: str
     tests: list[str]
-
-
-class Outcome(NamedTuple):
-    """Whether a mutant was found, in how many seconds, and by which test, or why it was not."""
-
-    found: bool
-    seconds: float
-    said: str
 
 
 def mutants():
@@ -76,17 +65,23 @@ def faults_of(mutant):
     for test in mutant.tests:
         path, *names = test.partition("[")[0].split("::")
         text = (ROOT / path).read_text("utf-8") if (ROOT / path).is_file() else ""
-        missing = [name for name in names if not re.search(rf"\b(def|class) {name}\b", text)]
-        if missing or not text:
+        if not text or not all(re.search(rf"\b(def|class) {name}\b", text) for name in names):
             faults.append(f"{mutant.name}: there is no {test}")
     return faults
 
 
-def copied(tree, folder):
-    """Copy a checkout and its compiled code, which is known by the times of files."""
-    kernels = cache_folder().name
-    return Path(shutil.copytree(tree, Path(folder, "netsim"),
-                                ignore=lambda *found: LEFT_OUT(*found) - {kernels}))
+def copied(tree, folder, copy=shutil.copy2):
+    """Copy a checkout with compiled code, which Numba knows by the times and folders of files."""
+    kernels, named = cache_folder().name, Locator.get_suitable_cache_subpath
+    made = shutil.copytree(tree, Path(folder, "netsim"), copy_function=copy,
+                           ignore=lambda *found: LEFT_OUT(*found) - {kernels})
+    kept = made / "netsim/__pycache__" / kernels
+    for source in {file.parent for file in tree.glob("netsim/**/*.py")}:
+        code = source.relative_to(tree) / "any.py"
+        before, after = (kept / named(str(each / code)) for each in (tree, made))
+        if before.is_dir():
+            before.rename(after)
+    return made
 
 
 def run_pytest(tree, tests):
@@ -95,27 +90,28 @@ def run_pytest(tree, tests):
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--color=no", "--tb=short", *tests],
         cwd=tree, env=os.environ | changed, capture_output=True, text=True, check=False,
-        timeout=None if tests == WHOLE else LONGEST)
+        timeout=None if tests == WHOLE else 600)
 
 
 def tried(mutant, tree, whole):
-    """Put a mutant into a copy of the checkout, and run tests."""
+    """Put it in, and run tests; return whether one fails, after how many seconds, and which."""
     began = time.monotonic()
     with TemporaryDirectory(dir=tree.parent) as folder:
-        copy = copied(tree, folder)
-        code = (copy / mutant.file).read_text("utf-8")
-        (copy / mutant.file).write_text(code.replace(mutant.old, mutant.new), "utf-8")
+        copy = copied(tree, folder, os.link)
+        code = (file := copy / mutant.file).read_text("utf-8")
+        file.unlink()  # or it would be written in the tree, too
+        file.write_text(code.replace(mutant.old, mutant.new), "utf-8")
         try:
             ended = run_pytest(copy, WHOLE if whole else mutant.tests)
         except subprocess.TimeoutExpired:
-            return Outcome(False, LONGEST, "its tests hang")
+            return False, 600.0, "its tests hang"
     seconds = time.monotonic() - began
     failed = re.search(r"^FAILED (.*?)(?: - (.*))?$", ended.stdout, re.MULTILINE)
     if ended.returncode == 0:
-        return Outcome(False, seconds, "survives")
+        return False, seconds, "survives"
     if ended.returncode != 1 or not failed or BREAKS.search(failed[2] or ""):
-        return Outcome(False, seconds, f"breaks its tests:\n{ended.stdout}{ended.stderr}")
-    return Outcome(True, seconds, failed[1])
+        return False, seconds, f"breaks its tests:\n{ended.stdout}{ended.stderr}"
+    return True, seconds, failed[1]
 
 
 @click.command(help=__doc__.partition("\n")[0])
@@ -127,24 +123,24 @@ def main(only, check, whole, jobs):
     """Try mutants; exit with 1 if one of them is not found."""
     listed = mutants()
     faults = [fault for mutant in listed for fault in faults_of(mutant)]
-    unknown = set(only) - {mutant.name for mutant in listed}
-    faults += [f"there is no mutant {name}" for name in sorted(unknown)]
+    faults += [f"there is no mutant {name}" for name in {*only} - {each.name for each in listed}]
     if faults:
         raise click.ClickException("\n".join(faults))
     if check:
         return click.echo(f"{len(listed)} mutants can be put in")
     chosen = [mutant for mutant in listed if mutant.name in only or not only]
+    found = 0
     with TemporaryDirectory() as folder:
         tree = copied(ROOT, folder)
         tests = WHOLE if whole else sorted({test for mutant in chosen for test in mutant.tests})
         if (ended := run_pytest(tree, tests)).returncode:
             raise click.ClickException(f"tests fail without a mutant:\n{ended.stdout}")
-        found, one = 0, partial(tried, tree=tree, whole=whole)
         with ThreadPool(1 if whole else jobs) as pool:
-            for mutant, outcome in zip(chosen, pool.imap(one, chosen), strict=True):
-                found += outcome.found
-                click.echo(f"{'found' if outcome.found else 'NOT FOUND'} {outcome.seconds:4.0f} s  "
-                           f"{mutant.name}: {outcome.said}")
+            outcomes = pool.imap(lambda mutant: tried(mutant, tree, whole), chosen)
+            for mutant, (fails, seconds, said) in zip(chosen, outcomes, strict=True):
+                found += fails
+                click.echo(f"{'found' if fails else 'NOT FOUND'} {seconds:4.0f} s  "
+                           f"{mutant.name}: {said}")
     click.echo(f"{found} of {len(chosen)} mutants are found")
     return sys.exit(found < len(chosen))
 
