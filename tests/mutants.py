@@ -24,7 +24,7 @@ from typing import NamedTuple
 import click
 from numba.core.caching import UserProvidedCacheLocator as Locator
 
-from netsim.kernel_folder import cache_folder
+from netsim.base.files import cache_folder
 
 ROOT = Path(__file__).parents[1]
 

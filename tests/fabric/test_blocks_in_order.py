@@ -147,5 +147,5 @@ def test_bssi_by_hand():
 def test_bssi_serves_the_latest_of_equal_coflows_last():
     """Of 0.1 + 0.2 bytes and 0.3, the first has less weight per second by a rounding only."""
     view = make_view(netsim.BigSwitch([1, 9], [9, 9]), [[(0, 1, 0.1 + 0.2)], [(0, 1, 0.3)]])
-    for order, _ in (view.bssi(), ordering.bssi(problem(view), view.weight)):
+    for order, _ in (view.bssi(), kernels.bssi(problem(view), view.weight)):
         assert list(order) == [0, 1]

@@ -18,7 +18,6 @@ from netsim.traces import check_trace, convert
 from netsim.traces.training import read_chakra_file, write_chakra
 from netsim.traces.training.chakra import read_chakra_json
 from netsim.traces.training.chakra_file import BrokenMessage, encode, pack, varint
-from netsim.columns import Flows
 
 from .chakra_files import VERSION, coll, node, write
 
