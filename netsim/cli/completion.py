@@ -36,7 +36,7 @@ _REGISTRIES = {
                 ("edge/files.py", "EDGE_FORMATS")],
     "kinds of networks": [("network/files.py", "TOPOLOGIES"), ("edge/files.py", "EDGE_KINDS")],
     "mappings": [("models/mapping/__init__.py", "MAPPINGS")],
-    "public traces": [("traces/public.py", "PUBLIC_TRACES")],
+    "public traces": [("traces/library.py", "PUBLIC_TRACES")],
 }
 
 #: Kinds of names that are keys of a catalogue: its file, and its table, if not the whole file.

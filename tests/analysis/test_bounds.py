@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.allocators import ALLOCATORS, lp
+from netsim.allocators import ALLOCATORS, lp_order
 from netsim.analysis.bounds import BOUNDS, srpt_total
 from netsim.errors import InputError, MissingExtraError, NetsimWarning, UnknownNameError
 from netsim.testing import make_view, networks, workloads
@@ -243,7 +243,8 @@ def test_cutting_planes_find_the_optimum_of_the_whole_lp(data):
     earliest = data.draw(numbers) + loads.max(axis=0)
     link, owner = np.nonzero(loads)
     given = earliest, weight, owner, link, loads[link, owner]
-    assert lp.ordering(*given).bound == pytest.approx(in_full(earliest, weight, loads), rel=1e-6)
+    full = in_full(earliest, weight, loads)
+    assert lp_order.ordering(*given).bound == pytest.approx(full, rel=1e-6)
 
     pairs = [(child, parent, float(data.draw(st.integers(0, 9)))) for child in range(1, count)
              for parent in range(child) if data.draw(st.booleans())]
@@ -252,7 +253,7 @@ def test_cutting_planes_find_the_optimum_of_the_whole_lp(data):
     weight[:-1] *= data.draw(st.booleans())  # only the last counts, as of a job
     columns = np.array(pairs).reshape(-1, 3).T
     begin = (earliest - loads.max(axis=0)) * data.draw(st.booleans())
-    found = lp.ordering(*given, *columns[:2].astype(int), columns[2], begin)
+    found = lp_order.ordering(*given, *columns[:2].astype(int), columns[2], begin)
     assert found.bound == pytest.approx(in_full(earliest, weight, loads, pairs, begin), rel=1e-6)
     assert weight @ found.finish == pytest.approx(found.bound)
     assert all(found.finish[child] >= found.finish[parent] + gap - 1e-6
@@ -264,7 +265,7 @@ def test_an_lp_stopped_early_says_so_and_is_a_bound(monkeypatch):
     pytest.importorskip("scipy")
     jobs = [job(number, stage("c", (0, 1, 1))) for number in range(2)]
     assert totals(*jobs, which=["lp"])["finish_s"]["lp"] == pytest.approx(3)
-    monkeypatch.setattr(lp, "_ROUNDS", 0)
+    monkeypatch.setattr(lp_order, "_ROUNDS", 0)
     with pytest.warns(NetsimWarning, match="stopped early: 2 s is a lower bound, but the LP's "
                                            "optimum may be up to 3 s"):
         assert totals(*jobs, which=["lp"])["finish_s"]["lp"] == 2

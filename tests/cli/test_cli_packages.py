@@ -252,7 +252,7 @@ def _stored(here: Path, folder: Path) -> set[str]:
 
 
 def test_nothing_is_read_for_netsim_s_own_names() -> None:
-    code = ("from netsim import plugins; import netsim\n"
+    code = ("from netsim.base import plugins; import netsim\n"
             "def refuse(*_): raise SystemExit('read')\n"
             "plugins._installed = refuse\n"
             "netsim.simulate('parrot-fig2', 'parrot-fig2', allocator='aalo:queues=3')\n")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from netsim.engine import by_time, engine
+from netsim.engine import engine, executions
 from netsim.engine.engine import Engine
 from netsim.engine.ledger import JobAccounts, Ledger
 from netsim.engine.view import Decision
@@ -31,7 +31,7 @@ def free_before_saved(patch):
 
 def kept_rounded_up(patch):
     """A job keeps the iteration in which it was preempted."""
-    patch.setattr(by_time, "whole", lambda progress: float(math.ceil(progress - 1e-9)))
+    patch.setattr(executions, "whole", lambda progress: float(math.ceil(progress - 1e-9)))
 
 
 def kept_is_forgotten(patch):

@@ -13,7 +13,7 @@ import netsim.fabric.sharing
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.allocation import PriorityService
-from netsim.fabric.kernels import sharing_parts
+from netsim.fabric.kernels import sharing_rates
 from netsim.testing import make_view, networks, workloads
 from tests.examples import examples
 from tests.twins import kernels as reference
@@ -379,7 +379,7 @@ def test_links_are_filled_in_the_last_order_or_levels_repaired(network, first, r
     hosts = min(network.hosts, 40)
     made = []
     monkeypatch.setattr(netsim.fabric.sharing, "make",
-                        lambda *given: made.append(sharing_parts.make(*given)) or made[-1])
+                        lambda *given: made.append(sharing_rates.make(*given)) or made[-1])
 
     def flows(count):
         return netsim.Flows(rng.integers(0, hosts, count), rng.integers(0, hosts, count),
@@ -426,7 +426,7 @@ def test_what_is_far_from_its_end_is_caught_up_with(allocator, monkeypatch):
     network, jobs = many_at_once()
     made = []
     monkeypatch.setattr(netsim.fabric.sharing, "make",
-                        lambda *given: made.append(sharing_parts.make(*given)) or made[-1])
+                        lambda *given: made.append(sharing_rates.make(*given)) or made[-1])
 
     def ends(record):
         found = netsim.simulate(network, jobs, allocator=allocator, record=record).flows
@@ -436,7 +436,7 @@ def test_what_is_far_from_its_end_is_caught_up_with(allocator, monkeypatch):
     assert any(parts.past.any() for parts in made)  # levels, step by step: there were stretches
     assert np.array_equal(ends(["flows", "links"]), found)
     made.clear()
-    monkeypatch.setattr(sharing_parts, "MANY", 1 << 60)
+    monkeypatch.setattr(sharing_rates, "MANY", 1 << 60)
     followed = ends(["flows"])
     assert made
     assert not any(parts.past.size for parts in made)

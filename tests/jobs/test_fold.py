@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import netsim
-from netsim import programs
+from netsim import operations
 from netsim.errors import NetsimWarning
 from netsim.fabric.event_loop import EventLoop
 from tests.examples import examples
@@ -72,7 +72,7 @@ def test_the_same_bytes(setup, kind, interval):
 
 def test_all_ranks_of_many_operations_are_warned_of(monkeypatch):
     """8 ranks of a job are one where symmetry holds, and all of them without it."""
-    monkeypatch.setattr(programs, "_MANY", 100)
+    monkeypatch.setattr(operations, "_MANY", 100)
     network = netsim.big_switch(8, "1Gbps")
     job = netsim.llm_job(SMALL | {"layers": 5}, dp=8, global_batch=8)
     assert ranks_of(netsim.simulate(network, [job])) == 1

@@ -18,8 +18,8 @@ from netsim import JobSpec, Stage
 from netsim.base.tables import write_csv
 from netsim.errors import OutputError
 from netsim.results import lazy_table as recorded
+from netsim.results import lazy_table as rows
 from netsim.results import link_recorder, recorder
-from netsim.results import spill as rows
 from netsim.results.lazy_table import LazyTable, SpilledNotes, SpillingTable, chunks_of
 from netsim.results.result import Result, table_of
 

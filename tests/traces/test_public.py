@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from netsim.cli.main import main
 from netsim.errors import FetchError, MissingExtraError, OutputError, UnknownNameError
-from netsim.traces import FORMATS, PUBLIC_TRACES, PublicTrace, fetch, public, read_workload
+from netsim.traces import FORMATS, PUBLIC_TRACES, PublicTrace, fetch, library, read_workload
 
 pytest.importorskip("pooch")
 
@@ -291,7 +291,7 @@ def test_list_says_what_there_is() -> None:
 
 def test_fetch_prints_the_path_that_a_run_takes(server, get, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(public, "fetch", get)
+    monkeypatch.setattr(library, "fetch", get)
     done = CliRunner().invoke(main, ["data", "fetch", "tiresias", "--to", "data",
                                      "--from", server.url])
     assert (done.exit_code, done.stderr) == (0, "")
@@ -317,7 +317,7 @@ def test_fetch_refuses(server, tmp_path, arguments, message) -> None:
 
 
 def test_a_download_that_never_ends_has_a_limit(get, server, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(public, "_MOST_BYTES", 10**6)
+    monkeypatch.setattr(library, "_MOST_BYTES", 10**6)
     with pytest.raises(FetchError, match=r"/endless/60_job\.csv: cannot be downloaded: received "
                                          "more than 1,000,000 bytes"):
         get("tiresias", tmp_path, source=f"{server.url}/endless")
@@ -326,7 +326,7 @@ def test_a_download_that_never_ends_has_a_limit(get, server, tmp_path, monkeypat
 
 def test_a_download_that_takes_too_long_is_given_up(get, server, tmp_path, monkeypatch) -> None:
     """Here any time is too long."""
-    monkeypatch.setattr(public, "_LONGEST_S", -1.0)
+    monkeypatch.setattr(library, "_LONGEST_S", -1.0)
     with pytest.raises(FetchError, match=r"cannot be downloaded: it took more than -1 s"):
         get("tiresias", tmp_path, source=f"{server.url}/endless")
     assert list(tmp_path.iterdir()) == []
