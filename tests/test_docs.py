@@ -229,6 +229,16 @@ def test_paths_exist():
                 for path in named.findall(page.read_text()) if not (ROOT / path).exists())
 
 
+def test_the_table_of_policies_names_their_files():
+    """Each in the folder that its section names."""
+    page = (ROOT / "docs" / "policies.md").read_text()
+    named = [Path(folder[1], name) for section in page.split("\n## ")[1:]
+             if (folder := re.search(r"are in `(netsim/\w+)/`", section))
+             for name in re.findall(r"`(\w+\.py)` \|$", section, re.MULTILINE)]
+    assert len(named) > 40
+    assert_none(path for path in named if not (ROOT / path).exists())
+
+
 #: Those of reproductions, and of the sweep of a page.
 OF_SEEDS = (*REPRODUCTIONS, "tutorial")
 
