@@ -1,4 +1,4 @@
-"""A job: its stages, pattern, model or operations."""
+"""A job, as immutable data: when it arrives, and what it computes and sends, stage by stage."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from netsim.models import ParallelModel
 from netsim.operations import Operations, Programs
 
 
+# --- stages --------------------------------------------------------------------------------
 @known_names
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Stage:
@@ -180,6 +181,8 @@ def is_ranked(stages: Iterable[Stage]) -> bool:
     """Whether stages have ranks that compute, or `after_previous`."""
     return any(stage.ranks or stage.after_previous for stage in stages)
 
+
+# --- jobs ----------------------------------------------------------------------------------
 
 #: The default of the bytes of a pattern, another object than any 0.0 that is given.
 _NOT_GIVEN = float(0)

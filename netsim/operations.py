@@ -1,4 +1,12 @@
-"""What ranks compute and send in an iteration, as columns; classes of ranks that do the same."""
+"""What ranks compute and send in an iteration, as columns; classes of ranks that do the same.
+
+An *operation* is a computation on a rank, a coflow, or a point at which others meet. It begins when
+the operations that it waits for are complete, in its own iteration and in the previous one. So all
+iterations form one graph, without a common start and end of each.
+
+`Programs` has one program per class of identical ranks, and the groups of ranks. The operations of
+all ranks follow from it, and those of one rank of each class.
+"""
 
 from __future__ import annotations
 
@@ -345,6 +353,8 @@ class Operations:
                    relations[0], relations[1], tuple(sendings), tuple(of_stream), tuple(of_name),
                    ranks)
 
+
+# --- programs of identical ranks -----------------------------------------------------------
 
 #: Operations above which expanding them is worth a warning, and bytes that one takes in a run.
 _MANY, _EACH = 5_000_000, 850

@@ -1,4 +1,9 @@
-"""Linear programme of coflow ordering, by cutting planes; needs the extra ``ilp`` (SciPy)."""
+"""Jobs in the order of their completion in a linear programme, solved before the run.
+
+Tian, Tian, Dai, Wang, "Scheduling Coflows of Multi-stage Jobs to Minimize the Total Weighted Job
+Completion Time" (INFOCOM'18), which is [26] in the Parrot paper. The programme is solved by cutting
+planes, which needs the extra ``ilp`` (SciPy).
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,9 @@ from netsim.ties import merge_equal
 Floats = NDArray[np.float64]
 
 Ints = NDArray[np.int64]
+
+
+# --- the programme -------------------------------------------------------------------------
 
 _NONE, _NO_GAPS = np.empty(0, np.int64), np.empty(0)
 
@@ -201,6 +209,8 @@ def _solve(cuts: Sequence[_Cut], weight: Floats, lowest: Floats, after: _After) 
                                               "dual_feasibility_tolerance": _SOLVER})
     return solved.x if solved.success else None
 
+
+# --- the policy ----------------------------------------------------------------------------
 
 #: Largest relative violation of a constraint: the bound is below the LP's optimum by as much.
 _TOLERANCE = 1e-3

@@ -1,4 +1,4 @@
-"""Shared parts of allocators: checks of options, and orders that stand between events."""
+"""Max-min fairness of flows; checks of options, and orders that stand, for the other allocators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Coflows in an order: FIFO, SCF, LCF, NCF, SEBF, SRTF, Sincronia, and equal splits."""
+"""Policies that serve coflows or flows in order of a key, with backfill, and those of CoflowSim.
+
+FIFO, shortest, lightest and narrowest coflow first, and smallest effective bottleneck first are
+from Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling with Varys" (SIGCOMM'14). Sincronia is
+Agarwal et al., "Sincronia: Near-Optimal Network Design for Coflows" (SIGCOMM'18). CoflowSim is the
+simulator of Varys and Aalo, and most published averages on the Facebook trace are its results;
+presets of `netsim.allocators.ALLOCATORS` have its schemes by name.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +26,7 @@ from netsim.fabric.view import FabricView, Floats
 from netsim.ties import rank
 
 
+# --- as in CoflowSim -----------------------------------------------------------------------
 @dataclass(frozen=True)
 class EqualSplit(Allocator):
     """Split each link equally among its flows, wasting unused parts: CoflowSim's "FAIR".

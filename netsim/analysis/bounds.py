@@ -1,4 +1,4 @@
-"""The coflows that a workload emits on a network, without simulating it."""
+"""Lower bounds on completion times, which hold for any policy, from the coflows that jobs emit."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from netsim.traces.formats import as_workload
 from netsim.workload import Workload
 
 
+# --- what a workload emits, without a run --------------------------------------------------
 class Emitted(NamedTuple):
     """A coflow of a workload, with its earliest times: every coflow is alone on the network."""
 
@@ -141,6 +142,8 @@ def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival:
             known and not sends and all(holder.ends_then for holder in holders))
     return spans
 
+
+# --- bounds --------------------------------------------------------------------------------
 
 #: Names of the bounds, in order of the time to compute them.
 BOUNDS = ("isolation", "single-link", "bssi", "lp")

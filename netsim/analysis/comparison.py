@@ -1,4 +1,4 @@
-"""Comparison of several runs of the same workload."""
+"""Comparison of several runs of the same workload: its table, and its text."""
 
 from __future__ import annotations
 
@@ -246,6 +246,9 @@ def _each(name: str, before: pd.Series, after: pd.Series) -> dict[str, Any]:
 
 #: Columns of texts by their headings.
 Columns = Mapping[str, Sequence[str]]
+
+
+# --- as text -------------------------------------------------------------------------------
 
 #: A line of text, or a table with the number of leading columns that are text, not numbers.
 Part = str | tuple[Columns, int]

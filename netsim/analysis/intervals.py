@@ -1,4 +1,4 @@
-"""Means over seeds with 95 % confidence intervals, and ratios of paired runs.
+"""Means over seeds with 95 % confidence intervals, ratios of paired runs, and variance explained.
 
 Means of ratios are geometric: the mean of a/b is then the inverse of the mean of b/a, and a few
 seeds with extreme ratios do not outweigh all others.

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
+
+# --- GPUs of a cluster ---------------------------------------------------------------------
+
 #: States of GPUs that a job holds, or workers of an edge-cloud, with the columns in which each
 #: begins and ends. On clusters nothing is uploaded.
 STATES = {"uploading": ("start_s", "data_s"), "restoring": ("data_s", "run_s"),
@@ -186,6 +189,8 @@ def _until(end: float, columns: list[Any]) -> Floats:
     return times[:np.searchsorted(times, end, "right")]  # NaN, for what has not been, come last
 
 
+# --- workers of an edge-cloud --------------------------------------------------------------
+
 #: Relative tolerance for rounding within which instants are equal.
 _ROUNDING = 1e-12
 
@@ -281,6 +286,7 @@ def _elapsed(since: np.ndarray, instants: np.ndarray) -> np.ndarray:
     return passed
 
 
+# --- computations of jobs ------------------------------------------------------------------
 class Computation(NamedTuple):
     """An interval in which a job computed before a coflow, or without a coflow to send."""
 

@@ -1,4 +1,12 @@
-"""Functions that are compiled once, for Python and for other kernels, and kept on disk."""
+"""Functions that Numba compiles once, for Python and for all kernels that call them.
+
+Numba makes machine code of each function, with a copy of all that it calls. Here, a function that
+other kernels call stops before that, as a *part* in LLVM's language. Only what Python calls becomes
+machine code: a part, with those that it calls, and a wrapper. Both are kept on disk; a damaged file
+is compiled and written again.
+
+Ctrl-C may come at any time: see `_QuietAPI` and `netsim.base.signals`.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +48,7 @@ from netsim.base.signals import check_signals
 from netsim.errors import NetsimWarning
 
 
+# --- files ---------------------------------------------------------------------------------
 class _CheckedFile(IndexDataCacheFile):
     """The files of one kernel, each with a digest at its end, which unpickling passes over.
 
@@ -119,6 +128,8 @@ def tell_not_kept(folder: str) -> None:
         f"compiled kernels cannot be stored in {folder}; each process compiles them again, which "
         "takes about 20 s, unless NUMBA_CACHE_DIR names another folder"), stacklevel=2)
 
+
+# --- compiling -----------------------------------------------------------------------------
 
 # Numba's type hints cover neither its named tuples nor what is added here, nor all options.
 _IR: Any = ir

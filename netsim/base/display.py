@@ -1,4 +1,4 @@
-"""What people are shown of long work: progress, what compiles, and plots of what is drawn."""
+"""What people are shown: the progress of long work, what is being compiled, and plots."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+# --- who looks on --------------------------------------------------------------------------
 
 _quiet = False
 
@@ -52,6 +55,8 @@ def unwatched() -> Iterator[None]:
     finally:
         _quiet = before
 
+
+# --- what is being compiled ----------------------------------------------------------------
 
 #: The environment variable that silences these reports.
 QUIET = "NETSIM_QUIET"
@@ -158,6 +163,7 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
+# --- plots ---------------------------------------------------------------------------------
 def draw(thing: Any, kind: str | None, what: str, of: str | None = None, ax: Axes | None = None,
          **more: Any) -> Axes:
     """Draw a result, a comparison, a sweep, a network or a workload.

@@ -1,4 +1,9 @@
-"""Files: opened in one place, written whole or not at all, and the folder of compiled kernels."""
+"""Files: opened in one place, written whole or not at all, and the folder of compiled kernels.
+
+All input files are opened here. Only regular files are allowed, as pipes and devices may never end.
+Within `confined`, which is used for experiments from untrusted sources, only files in certain
+folders may be opened, regardless of how and where they are named.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +103,7 @@ def read_text(path: str | Path) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+# --- files that are written ----------------------------------------------------------------
 @contextmanager
 def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path | None = None
                  ) -> Iterator[Path]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+# --- CSV -----------------------------------------------------------------------------------
 def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
     """Read a table, with options of `pandas.read_csv`."""
     with open_text(path, newline="") as file:
@@ -83,6 +84,7 @@ def _quoted(name: str) -> str:
     return line.getvalue().removesuffix(",0\n")
 
 
+# --- Arrow and Parquet ---------------------------------------------------------------------
 def check_pyarrow() -> None:
     """Check that pyarrow is installed."""
     try:

@@ -1,4 +1,9 @@
-"""Values given by users: NumPy's numbers, checks of arguments, and what copies of a run share."""
+"""Values that users give: NumPy's numbers, names that are unknown, and checks of arguments.
+
+NumPy's small integers overflow silently, unlike Python's, and checks should not need to handle both
+kinds of numbers. So numbers become Python's own where they enter. At the end: objects that copies
+of a run share, because they do not change any more.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,8 @@ import numpy as np
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.text import said
+
+# --- numbers and names ---------------------------------------------------------------------
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 
@@ -129,6 +136,8 @@ def _plain_arguments(function: Any) -> Any:
 
     return with_plain
 
+
+# --- checks of arguments -------------------------------------------------------------------
 
 #: A host or a switch: by number or name, or as a tuple, as nodes of networkx graphs may be.
 Node = str | int | tuple[Any, ...]
@@ -305,6 +314,8 @@ def parents_first(names: Sequence[str], parents: Sequence[Sequence[str]], owner:
         raise InputError(f"{owner}: dependency cycle among stages "
                          f"{', '.join(names[k] for k in cycle)}") from None
 
+
+# --- what copies of a run share ------------------------------------------------------------
 
 T = TypeVar("T")
 

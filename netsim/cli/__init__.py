@@ -1,4 +1,4 @@
-"""The command line, a file per command."""
+"""The command line."""
 
 from netsim.base.lazy import loading
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from netsim.predictors import Evaluation
 
 
+# --- netsim collective ---------------------------------------------------------------------
 @click.command()
 @click.argument("name", metavar="COLLECTIVE", shell_complete=named("patterns"))
 @click.option("--on", "network", required=True, metavar="NETWORK",
@@ -139,6 +140,7 @@ def _print(table: pd.DataFrame) -> None:
             echo(f"\n{format_size(size)}: {why}")
 
 
+# --- netsim map ----------------------------------------------------------------------------
 @click.command("map")
 @click.argument("model", shell_complete=named("models"))
 @click.option("--counts", required=True, metavar="N,N,...",
@@ -325,6 +327,7 @@ def _draw(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped], path
     save_plot(mapping_picture(panels, kind.gpus), path)
 
 
+# --- netsim predict ------------------------------------------------------------------------
 @click.command()
 @click.argument("workload", shell_complete=named("jobs", suffixes=WORKLOAD_FILES))
 @click.option("--predictor", "predictors", multiple=True, metavar="NAME,...",

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from netsim.network import Topology
     from netsim.traces import TraceReport
 
+
+# --- netsim list ---------------------------------------------------------------------------
+
 KINDS = {
     "allocators": "which bandwidth each flow gets",
     "schedulers": "which job starts when, on GPUs or at the edge",
@@ -103,6 +106,7 @@ def _table(rows: dict[str, Any], margin: str = "") -> None:
         echo(f"{margin}{name:<{width}}  {visible(str(text))}")
 
 
+# --- netsim topo ---------------------------------------------------------------------------
 @click.group()
 def topo() -> None:
     """Describe networks."""
@@ -190,6 +194,7 @@ def _range(values: NDArray[np.float64], said: Callable[[float], str]) -> str:
     return low if low == high else f"{low} to {high} per link"
 
 
+# --- netsim trace --------------------------------------------------------------------------
 @click.group()
 def trace() -> None:
     """Check and convert traces."""
@@ -278,6 +283,7 @@ def convert(source: str, target: str, format: str | None, to: str | None, networ
     echo(f"wrote {target}: {format_count(len(workload), 'job')}")
 
 
+# --- netsim data ---------------------------------------------------------------------------
 @click.group()
 def data() -> None:
     """List and fetch public traces and tables. They are not part of netsim."""
@@ -317,6 +323,7 @@ def fetch(name: str, folder: str | None, source: str | None) -> None:
     echo(fetched(name, folder, source=source))
 
 
+# --- netsim init, netsim warm-up -----------------------------------------------------------
 @click.command()
 @click.argument("file", type=click.Path(), default="experiment.toml")
 @click.option("--cluster", "on_cluster", is_flag=True,

@@ -1,4 +1,7 @@
-"""Errors of the user's own code, in a line and with only the user's own frames."""
+"""The command ``netsim``, whose commands call public functions, and errors of the user's own code.
+
+Nothing heavy is imported before a command runs, so that ``--help`` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ from netsim.cli.reproduce import reproduce
 from netsim.cli.run import compare, run
 from netsim.cli.sweep import sweep
 from netsim.errors import NetsimError, NetsimWarning, interruption_of
+
+# --- errors of the user's own code ---------------------------------------------------------
 
 #: Packages through which calls reach the user's code, or which it calls.
 _OTHERS = frozenset((
@@ -70,6 +75,8 @@ def _has_time(value: Any) -> bool:
     return type(value).__module__.startswith("netsim.") and isinstance(
         getattr(value, "now", None), int | float)
 
+
+# --- the command ---------------------------------------------------------------------------
 
 _EXIT_INPUT, _EXIT_INTERRUPTED, _EXIT_TERMINATED = 2, 130, 143
 

@@ -1,4 +1,4 @@
-"""Output of commands with control characters escaped, as names may contain any text."""
+"""Options that several commands take, and their output, with control characters escaped."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from netsim.experiment_file.experiment import Experiment
 
+
+# --- output --------------------------------------------------------------------------------
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -34,6 +37,8 @@ def echo_json(found: pd.DataFrame | dict[str, Any]) -> None:
     click.echo(json.dumps(found, indent=1, default=str) if isinstance(found, dict) else
                found.to_json(orient="records", indent=1, double_precision=15))
 
+
+# --- options -------------------------------------------------------------------------------
 
 #: Most digits of a seed; Python itself refuses to read numbers of some thousands of digits.
 _MOST_DIGITS = 999

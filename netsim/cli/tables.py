@@ -171,6 +171,7 @@ def _deadlines(summary: Mapping[str, Any]) -> dict[str, str]:
     return {"deadlines": f"{summary['deadlines_met']:.1%} of {summary['deadlines']:,} met{counted}"}
 
 
+# --- sweeps --------------------------------------------------------------------------------
 def means_and_ratios(sweep: Sweep) -> pd.DataFrame:
     """Join the means of a sweep and, if there are any, the ratios."""
     if not len(sweep.table):

@@ -1,6 +1,7 @@
 """Rings of placed jobs: their edges between servers, the bytes on them, and their stages.
 
-For iteration times by the formulas of SJF-BCO, see `netsim.cluster.contention`.
+For iteration times by the formulas of SJF-BCO, see `netsim.cluster.contention`. At the end: slices
+of replicas, which must be on one server.
 """
 
 from __future__ import annotations
@@ -226,6 +227,7 @@ def _ring(ranks: int, compute_s: float, nbytes: float) -> ParallelModel:
 Ints = NDArray[np.int64]
 
 
+# --- slices --------------------------------------------------------------------------------
 def is_sliced(model: ParallelModel | None) -> bool:
     """Whether replicas of a model consist of several slices."""
     return model is not None and model.sliced

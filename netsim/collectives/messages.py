@@ -1,4 +1,4 @@
-"""Dividing the bytes of a collective into parts, and parts into chunks."""
+"""The messages of a collective: who sends which parts of its bytes to whom, step by step."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+# --- parts of the bytes --------------------------------------------------------------------
 def split(nbytes: float, count: int, unit: float | None = None) -> Floats:
     """Divide bytes into parts.
 
@@ -106,6 +107,7 @@ class Sizes:
         return np.add.reduceat(self.listed[pieces], stops - count)
 
 
+# --- messages ------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Round:
     """Several equal steps: the same messages, with pieces that move on from step to step.

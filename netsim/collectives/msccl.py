@@ -1,4 +1,8 @@
-"""Programs of MSCCL as their XML files list them: GPUs, thread blocks and steps."""
+"""Programs of MSCCL as algorithms of collectives.
+
+An XML file lists GPUs, thread blocks and steps. Running it gives the order of the steps, and with
+that the messages, what each waits for, and whether there is a deadlock or a wrong result.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from netsim.base.values import check_path
 from netsim.base.xml_tree import Element, parse_xml, xml_bytes
 from netsim.collectives.messages import Round, Schedule, Sizes
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
+
+# --- the file ------------------------------------------------------------------------------
 
 #: The collectives that MSCCL's names stand for.
 _COLLECTIVES = {"allreduce": "all-reduce", "allgather": "all-gather", "alltoall": "all-to-all",
@@ -226,6 +232,8 @@ def _check_step(listing: Listing, step: Step) -> None:
             listing.refuse(f"waits for tb {step.after[0]} step {step.after[1]}, which is not "
                            "there", step)
 
+
+# --- running it ----------------------------------------------------------------------------
 
 #: The most thread blocks that an error names.
 _MOST_NAMED = 10
@@ -459,6 +467,8 @@ def _said(value: Value | None) -> str:
     more = len(listed) - _MOST_NAMED
     return " + ".join(listed[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
+
+# --- as an algorithm -----------------------------------------------------------------------
 
 #: The most steps of a program that is checked by itself, and the most chunks that it handles.
 _MOST_STEPS, _MOST_CHUNKS = 100_000, 1_000_000

@@ -1,4 +1,10 @@
-"""Schedules of messages: direct, rings, trees, recursive halving and doubling, hierarchical."""
+"""Schedules of messages: direct, rings, trees, recursive halving and doubling, hierarchical.
+
+In trees, chunks move one after the other. For recursive schedules of a number of positions that is
+not a power of two, let p be the largest power of two below it. A first step folds the odd positions
+among the first 2r into their neighbours, so that p positions survive. A last step returns their
+data to the others.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +19,7 @@ from numpy.typing import NDArray
 from netsim.collectives.messages import Round, one_step
 
 
+# --- direct exchanges ----------------------------------------------------------------------
 def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return all pairs of different positions."""
     src, dst = np.divmod(np.arange(n * n), n)
@@ -51,6 +58,7 @@ def send_recv(pairs: Sequence[tuple[int, int]]) -> list[Round]:
     return [one_step(src, dst, np.arange(len(pairs)), 1, len(pairs))]
 
 
+# --- rings and chains ----------------------------------------------------------------------
 def ring_reduce_scatter(n: int) -> list[Round]:
     """Make a reduce-scatter, in which position i ends with block i of the sum.
 
@@ -87,6 +95,7 @@ def ring_chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
 Ints = NDArray[np.int64]
 
 
+# --- trees ---------------------------------------------------------------------------------
 @lru_cache(maxsize=64)
 def in_order_tree(n: int) -> tuple[Ints, Ints]:
     """Return the parents and depths of NCCL's in-order binary tree (``src/graph/trees.cc``).
@@ -177,6 +186,7 @@ def _trees_all_reduce(n: int, chunks: int, labels: list[Ints]) -> list[Round]:
     return made
 
 
+# --- recursive halving and doubling, dissemination -----------------------------------------
 class _Survivors(NamedTuple):
     """The surviving positions, a power of two in number, and the blocks that they own.
 
@@ -265,6 +275,8 @@ def dissemination(n: int) -> list[Round]:
         h *= 2
     return rounds
 
+
+# --- hierarchical --------------------------------------------------------------------------
 
 #: Reduce-scatter and all-gather, by algorithm.
 _WAYS = {"ring": (ring_reduce_scatter, ring_all_gather),

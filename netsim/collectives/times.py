@@ -1,4 +1,48 @@
-"""Times of collectives: closed forms, step by step, waits, and bandwidths."""
+"""Times of collectives: closed forms, step by step, waits, and bandwidths.
+
+Closed forms are for a collective in steps, alone on an idle switch. All ports send and receive at B
+bytes per second, every path has the latency L, and every step the overhead o; a = L + o. A step in
+which the fullest port has G bytes takes a + G/B, and the next begins when it has ended everywhere.
+So a collective of sigma steps takes
+
+    T = sigma a + (1/B) sum over s of G_s
+
+and a formula is that sum. Parts are equal: n ranks, S bytes, d = floor(log2 n), p = 2^d, r = n - p.
+
+Ring
+    A step moves one of n blocks over each edge: G = S/n. Reduce-scatter and all-gather have n - 1
+    steps each, an all-reduce both. With an element size, all n blocks are on the way in each step,
+    so that G is the largest block.
+Direct
+    A port sends its n - 1 blocks in one step: G = (n - 1) S/n.
+Halving and doubling, r = 0
+    Step h = n/2, n/4, .., 1 moves h blocks per port: S/n (n/2 + .. + 1) = (n - 1) S/n in d steps.
+Halving-doubling, r > 0
+    The same on p parts, twice, and S bytes each in the fold and at the end.
+Reduce-scatter by halving, r > 0
+    The fold moves S, the last step a block. In between, survivors with two blocks are the first r
+    of p. At distance h, the most that one sends is to the half that begins at survivor 0:
+    h + min(r, h) blocks. All-gather by doubling mirrors it: a block at first, and at the end n - 1
+    blocks instead of n: (n - 1) + 1 = n blocks, or S.
+Tree, n = 2^d, one chunk
+    The root has one child, and others have two at most. Going up, the deepest level is merged by
+    parents of two children (G = 2S) in each step but the last, into the root (G = S): 2d - 1 in d
+    steps; likewise down.
+Double tree, n = 2^d >= 4, one chunk
+    Half of the bytes on each tree, and what is full in one is a leaf in the other: half of a tree's
+    time. With n = 2 both trees are one edge, in opposite directions: G = S/2 in 2 steps.
+Chain
+    n - 2 + k steps of S/k.
+Broadcast, reduce by tree, n = 2^d >= 4
+    d + k - 1 steps, of which only the first (or last), at the root with its one child, has G = S/k;
+    the others have 2 S/k: 2 (d + k - 1) - 1 = 2 (d + k) - 3 times S/k.
+All-to-all by a matrix
+    Direct: the largest row or column, without the diagonal. Pairwise: in step s, every port has one
+    message; the largest of M_(i, i+s).
+Hierarchical
+    Rings inside groups of g move blocks of S/g, those across them blocks of S/n; each twice. A
+    direct exchange moves all blocks of a ring in one step.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +61,7 @@ from netsim.collectives.messages import Messages, Round, Schedule, Sizes, split
 Floats = NDArray[np.float64]
 
 
+# --- closed forms --------------------------------------------------------------------------
 class _Given(NamedTuple):
     """The numbers in a formula.
 
@@ -196,6 +241,7 @@ _FORMULAS: dict[tuple[str, str], Callable[[_Given], _Found]] = {
 Ints = NDArray[np.int64]
 
 
+# --- from messages -------------------------------------------------------------------------
 def stepwise_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0.0,
                overhead: float = 0.0) -> float:
     """Compute the time of a collective in steps, alone on a non-blocking switch.
@@ -265,6 +311,8 @@ def _fullest(each: Round, sizes: Sizes, repetition: int) -> float:
     return max(float(np.bincount(end, nbytes).max()) for end in (each.src, each.dst))
 
 
+# --- waits ---------------------------------------------------------------------------------
+
 _Held = tuple[int, int]
 
 
@@ -318,6 +366,7 @@ def waits(messages: Messages, in_turn: bool = False) -> list[list[int]]:
     return [sorted(each) for each in found]
 
 
+# --- bandwidths, as nccl-tests count them --------------------------------------------------
 class Bandwidths(NamedTuple):
     """Bandwidths of a collective, in bytes per second; NaN where there is none."""
 

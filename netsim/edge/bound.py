@@ -1,6 +1,7 @@
-"""The linear programme that bounds the total JCT of edge-clouds; needs the extra ``ilp``.
+"""A lower bound on the total JCT on an edge-cloud: the LP bound of A_online's paper.
 
-Times are in slots, as in the paper; `netsim.edge.bound` converts systems and jobs.
+Times of the linear programme are in slots, as in the paper; `lp_bound` converts systems and jobs.
+It needs the extra ``ilp`` (SciPy).
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from netsim.errors import InputError, MissingExtraError, NetsimError
 Floats = NDArray[np.float64]
 
 Ints = NDArray[np.int64]
+
+
+# --- the programme -------------------------------------------------------------------------
 
 #: The group of workers that stands for the cloud.
 CLOUD = -1
@@ -189,6 +193,7 @@ def _sums(owner: Ints, slot: Ints, use: Floats, mine: NDArray[np.bool_]):  # typ
                      shape=(int(kept.sum()), len(owner)))
 
 
+# --- the bound -----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class LPBound:
     """A lower bound on the total JCT of some jobs.

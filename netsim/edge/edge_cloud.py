@@ -1,4 +1,7 @@
-"""Edge servers with workers and parameter servers, and a cloud."""
+"""Edge-clouds, of servers with workers and parameter servers and a cloud, and their jobs.
+
+A job has chunks of data, each of which is trained by one worker.
+"""
 
 from __future__ import annotations
 
@@ -252,6 +255,8 @@ def _kinds(values: Any, what: str, none: bool = False) -> tuple[Kind, ...]:
             raise InputError(f"{what}: a type is a name or a number, not {kind!r}")
     return tuple(int(kind) if isinstance(kind, np.integer) else kind for kind in kinds)
 
+
+# --- jobs ----------------------------------------------------------------------------------
 
 #: How the workers of a job exchange gradients.
 EXCHANGES = ("ps", "ring")

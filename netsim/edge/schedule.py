@@ -1,4 +1,4 @@
-"""The results of a run on an edge-cloud, as arrays.
+"""The results of a run on an edge-cloud, as arrays; the storage of its servers, and its queues.
 
 A run may be stopped before its end. Times of later events are then NaN, and intervals that have not
 ended end at infinity.
@@ -235,6 +235,8 @@ def _and(values: NDArray[Any], more: int, value: float) -> NDArray[Any]:
     return np.concatenate((values, np.full(more, value, values.dtype)))
 
 
+# --- storage -------------------------------------------------------------------------------
+
 #: Relative tolerance for rounding errors of sums of sizes, and of instants.
 _ROUNDING = 1e-12
 
@@ -339,6 +341,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(listed[:_LISTED]) + (", ..." if len(listed) > _LISTED else "")
 
 
+# --- queues --------------------------------------------------------------------------------
 class Queues:
     """The chunks that have been dispatched to each edge worker and have not finished.
 

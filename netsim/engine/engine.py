@@ -1,4 +1,4 @@
-"""The GPUs of a cluster during a run: the free ones, and the work promised to each."""
+"""The engine of jobs, which arrive, get GPUs from a scheduler, run, and lose or return them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from netsim.workload import JobSpec
 Ints = NDArray[np.int64]
 
 
+# --- the GPUs ------------------------------------------------------------------------------
 class GpuPool:
     """The free and the lost GPUs of a cluster."""
 
@@ -123,6 +124,9 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 Floats = NDArray[np.float64]
+
+
+# --- the engine ----------------------------------------------------------------------------
 
 #: Successive wakes after which the engine checks whether other events will happen.
 _IN_VAIN = 100_000
@@ -567,6 +571,7 @@ class Engine:
                 f"on only if it is started again: {named}")
 
 
+# --- jobs of given times, to test schedulers -----------------------------------------------
 class _GivenTimes(TimedExecution):
     """An `Execution` in which each job takes a given time on any GPUs."""
 

@@ -1,4 +1,4 @@
-"""Executions: how jobs that have GPUs run."""
+"""Executions: how jobs that have GPUs run. The base class, and executions by models of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimated running times of jobs."""
+"""The accounts of jobs: the GPUs that they held, when and how they used them; and estimates."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound
 from netsim.ties import is_now
 from netsim.workload import JobSpec
+
+# --- estimates -----------------------------------------------------------------------------
 
 #: Estimated seconds per iteration of a job without an estimate: SJF-BCO, Section 7.
 _ESTIMATE_S = 0.05
@@ -65,6 +67,9 @@ def _expected(job: JobSpec, cluster: Cluster, known: dict[ParallelModel, float])
 Ints = NDArray[np.int64]
 
 Floats = NDArray[np.float64]
+
+
+# --- accounts ------------------------------------------------------------------------------
 
 #: Columns of the accounts with their values at first. Times are NaN before they are known.
 _AT_FIRST: dict[str, float | int] = {

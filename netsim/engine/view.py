@@ -1,4 +1,4 @@
-"""The interface of schedulers: the view that they see and the decision that they return."""
+"""The interface of schedulers: the view that they see, the decision they return, and checks."""
 
 from __future__ import annotations
 
@@ -260,6 +260,8 @@ def check_open(scheduler: Any, decider: Any) -> None:
     if hasattr(decider, "check_open"):
         decider.check_open()
 
+
+# --- checks of decisions -------------------------------------------------------------------
 
 #: Parts of the messages of errors that writing to arrays and mappings of a view raises.
 _READ_ONLY = ("read-only", "'mappingproxy' object")

@@ -513,6 +513,7 @@ def _without_seed(keys: Mapping[str, Any]) -> Iterator[tuple[str | int, ...]]:
             yield path
 
 
+# --- identity ------------------------------------------------------------------------------
 def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
     """Hash a resolved experiment and netsim's version to hexadecimal digits.
 

@@ -1,4 +1,4 @@
-"""Experiment files: read, overridden and swept."""
+"""Experiment files: read, overridden and swept. Untrusted ones name no code or files elsewhere."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
 from netsim.network.files import changed_name
 from netsim.text import toml_problem
+
+# --- what untrusted files may name ---------------------------------------------------------
 
 #: Tables that may name a file.
 _SOURCES = ("network", "edge_cloud", "workload")
@@ -100,6 +102,8 @@ def _named_in(path: Path) -> Iterator[Path]:
     if isinstance(named, str):
         yield path.parent / named
 
+
+# --- reading -------------------------------------------------------------------------------
 
 _POLICIES = ("allocator", "transport", *POLICIES)
 
@@ -344,6 +348,7 @@ def _expand_policies(keys: dict[str, Any]) -> None:
             keys[name] = parse_named(keys[name])
 
 
+# --- sweeps --------------------------------------------------------------------------------
 def prepare(experiment: Experiment | str | Path | Draft,
             vary: Mapping[str, Any] | None, seeds: int | Sequence[int] | None,
             points: int | Points | None = None) -> tuple[Draft, SweepTable]:

@@ -267,6 +267,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{key}", value
 
 
+# --- edge-clouds ---------------------------------------------------------------------------
 class EdgeCloudTable(OpenTable):
     """``[edge_cloud]``: a ready-made edge-cloud, a file, or a kind; and options.
 

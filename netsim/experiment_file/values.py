@@ -1,4 +1,4 @@
-"""Values of an experiment file, and errors that name its keys."""
+"""Values of an experiment file, digests of files that it names, and errors that name its keys."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from netsim.jobs.stragglers import check_factor
 from netsim.text import visible
 
 
+# --- digests of files ----------------------------------------------------------------------
 def pinned(path: str | Path) -> dict[str, str]:
     """The keys that identify a file by its path and its digest."""
     digest = hashlib.sha256(read_bytes(path)).hexdigest()
@@ -40,6 +41,8 @@ def check_digest(path: str | Path | None, sha256: str | None) -> None:
         raise InputError(f"{path} has changed: its sha256 is {found}, "
                          f"not {sha256}")
 
+
+# --- values --------------------------------------------------------------------------------
 
 #: Most seeds of a sweep; more are taken for a typing error, and would fill the memory.
 _MOST_SEEDS = 10**6
@@ -114,6 +117,8 @@ def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
         raise InputError(f"seeds: a seed occurs twice in {listed}")
     return listed
 
+
+# --- errors that name keys -----------------------------------------------------------------
 
 #: Tags that pydantic adds to the path of a key that may be a table or a list of tables.
 KINDS = TABLE, LIST = "<table>", "<list>"

@@ -1,4 +1,4 @@
-"""What an allocator returns: rates, weights or an order."""
+"""The answer of an allocator, the events on which it is asked, and the information it gets."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from netsim.errors import AllocationError, InputError, UnknownNameError
 from netsim.fabric.kernels import serving_parts as kinds
 
 
+# --- checks of arrays ----------------------------------------------------------------------
 def whole_numbers(values: ArrayLike) -> NDArray[np.int64]:
     """Convert an order to an array of whole numbers."""
     try:
@@ -67,6 +68,8 @@ def numbers(name: str, values: ArrayLike, count: int) -> NDArray[np.float64]:
         raise AllocationError(f"{name} must be {count} numbers, not {array!r}")
     return array
 
+
+# --- service in order ----------------------------------------------------------------------
 
 _PRIMARY = {"none": kinds.NOBODY, "madd": kinds.MADD, "queues": kinds.QUEUES}
 
@@ -176,6 +179,8 @@ def _ints(values: ArrayLike | None, count: int) -> NDArray[np.int64]:
     return (np.zeros(count, np.int64) if values is None
             else np.ascontiguousarray(values, dtype=np.int64))
 
+
+# --- information, events, the answer -------------------------------------------------------
 
 #: What a policy may see: ``"agnostic"``, bytes already sent; ``"clairvoyant"``, also the flow sizes
 #: of coflows that are valid; ``"predicted"``, also what a job is predicted to emit;

@@ -98,6 +98,8 @@ def _next_later(env: simpy.Environment) -> float:
     return later
 
 
+# --- the alarm -----------------------------------------------------------------------------
+
 #: After everything else at its instant, so that one decision sees all of an instant's events.
 _LATE = 2
 

@@ -99,7 +99,7 @@ def compiled(function: Callable[..., None] | None = None, *,
         largest common factor that fits. ``"others"``: those of coflows without a share, to the
         largest common share that fits.
     information : {"agnostic", "clairvoyant", "predicted", "job-clairvoyant"}
-        What the function may read; see `netsim.Information`. Reading more is refused, whatever
+        What the function may read; see `netsim.Allocator`. Reading more is refused, whatever
         `reads` says. The fabric itself always knows sizes, even when it serves the order of an
         agnostic policy. An agnostic policy cannot give shares or flows, which follow from sizes.
     wakes_on : {"coflow", "flow"} or Event

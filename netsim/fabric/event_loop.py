@@ -1,4 +1,7 @@
-"""From event to event: the compiled loop, its grid of observations and rows that move."""
+"""Runs the compiled event loop on the table, and reports each pause to its observers.
+
+`Grid` says when events are noticed: at once, or at multiples of an observe interval.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,7 @@ from netsim.fabric.protocols import Observer
 from netsim.fabric.records import COFLOW, LOOP, TOLD
 
 
+# --- when events are noticed ---------------------------------------------------------------
 class HasClock(Protocol):
     """Anything with a time, such as SimPy's environment."""
 
@@ -81,6 +85,7 @@ class Grid:
         return at
 
 
+# --- moving bytes --------------------------------------------------------------------------
 class RowMover:
     """Moves bytes at the rates in the rows of a table, and tells the observer what links carry."""
 
@@ -116,6 +121,8 @@ class RowMover:
             self._observer.moved(start, now, carried)
         return done
 
+
+# --- the loop ------------------------------------------------------------------------------
 
 #: The least room for completed coflows that have not been reported yet.
 _DONE = 512

@@ -1,4 +1,8 @@
-"""Asking a policy, and bringing its answer into force."""
+"""The allocator of a fabric: the events it gets, and how it is asked, in Python or as a rule.
+
+`Ruling` holds the arrays that a compiled rule reads and writes. `Asking` asks a Python policy that
+keeps coflows in step, at coflow events ahead of the clock.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,8 @@ from netsim.fabric.rule import STRETCH, Rule
 from netsim.fabric.rule_code import address_of_rule
 from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
+
+# --- weights -------------------------------------------------------------------------------
 
 #: Of weights that are further apart, the small ones would be lost in sums with the large ones.
 _MOST_RATIO = 1e12
@@ -55,6 +61,8 @@ def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
                 f"{_MOST_RATIO:g} times the least")
     return None
 
+
+# --- a compiled rule at work ---------------------------------------------------------------
 
 _ask = Direct(rules.ask)
 
@@ -293,6 +301,7 @@ def _unknown(size: int, kind: np.dtype[Any]) -> NDArray[Any]:
     return rows
 
 
+# --- a Python policy, ahead of the clock ---------------------------------------------------
 def _none(coflows: object, jobs: object, now: float, order: object) -> None:
     """Stand in for a compiled rule; `Asking.answer` asks the policy instead."""
 
@@ -349,6 +358,8 @@ class Asking(Ruling):
         self._answered[0] = 1
         return engine
 
+
+# --- the allocator of a fabric -------------------------------------------------------------
 
 _ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 

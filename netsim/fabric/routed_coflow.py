@@ -1,4 +1,4 @@
-"""A coflow on a network: the links that its flows cross, and the load on each."""
+"""A coflow on a network: the links that its flows cross, the load on each, and its least time."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class MaxMinEngine:
         return self.parts
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:
-        """Adjust to flows that have moved to other rows; see `sharing_parts.moved`."""
+        """Adjust to flows that have moved to other rows; see `sharing_rates.moved`."""
         if self.parts is not None:
             self.parts = moved(self.parts, coflows, before, flows)
 

@@ -1,4 +1,4 @@
-"""The arrivals of jobs, one instant after the other."""
+"""The arrivals of jobs, instant by instant, and what jobs will send, for policies that plan."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ class Arrivals:
 Floats = NDArray[np.float64]
 
 
+# --- what jobs will send -------------------------------------------------------------------
 class _Step(NamedTuple):
     """A stage or an operation, by its number in its iteration.
 

@@ -1,4 +1,7 @@
-"""What collectives need to know of the network of their ranks."""
+"""Fits jobs to a network: names of hosts become numbers, and collectives learn its properties.
+
+A workload does not depend on a network; here it meets one.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# --- what collectives need to know ---------------------------------------------------------
 def costs_on(network: Topology, hosts: Sequence[int] | Ints, algorithm: str,
              servers: int | None = None, inside: float | None = None) -> NcclCosts | SwitchCosts:
     """Compute the costs by which the rule ``"auto"`` or ``"fastest"`` chooses on a network.
@@ -99,6 +103,8 @@ def groups_on(network: Topology, hosts: Sequence[int] | Ints, order: Sequence[in
                          f"{on[first].tolist()[:8]}; give group")
     return {**found, "group": int(sizes[0])}
 
+
+# --- jobs ----------------------------------------------------------------------------------
 
 Settle = Callable[[JobSpec, Collective], Collective]
 

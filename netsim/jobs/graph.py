@@ -1,4 +1,4 @@
-"""The graph of the stages of an iteration: dependencies and the longest path."""
+"""Graphs of an iteration: stages with the longest path, or operations, routed on a network."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.longest_path import longest_path
 from netsim.operations import Operations, Programs, Relation
 from netsim.workload import Stage
+
+# --- stages --------------------------------------------------------------------------------
 
 Places = tuple[tuple[int, ...], ...]
 
@@ -120,6 +122,7 @@ class StageGraph:
         return max(ends)
 
 
+# --- operations ----------------------------------------------------------------------------
 class _Named(Sequence[Stage]):
     """Operations of all ranks as stages that only have names, for tables and messages.
 

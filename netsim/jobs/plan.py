@@ -1,4 +1,8 @@
-"""Operations of stages that specify the ranks on which they compute."""
+"""A job routed on a network: the coflows of its stages, and its lower bound.
+
+Stages that name the ranks on which they compute become operations. At the end: the bytes that jobs
+send, and that pairs of their ranks exchange in an iteration.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,7 @@ from netsim.operations import Operations, Programs, Sending
 from netsim.workload import JobColumns, JobSpec, Stage, Workload
 
 
+# --- operations ----------------------------------------------------------------------------
 def has_operations(job: JobSpec) -> bool:
     """Whether the ranks of a job compute, or its iterations overlap; see `operations_of`."""
     return (job.operations is not None or is_ranked(job.stages)
@@ -85,6 +90,8 @@ def _converted(stages: tuple[Stage, ...], ranks: int) -> Operations:
                       for end in ends[parent]]
     return Operations.make(rows, after, after_previous, sendings, ranks)
 
+
+# --- stages --------------------------------------------------------------------------------
 
 #: Powers of ten, more than ids have digits; and, for CRC-32, 32 ones and the effect of each byte.
 _TENS = 10 ** np.arange(17)
@@ -366,6 +373,8 @@ def _as_array(hosts: tuple[int, ...]) -> NDArray[np.int64]:
     array.setflags(write=False)
     return array
 
+
+# --- bytes ---------------------------------------------------------------------------------
 
 #: There is a number for each pair of ranks.
 MOST_RANKS = 4096

@@ -1,4 +1,4 @@
-"""The data of jobs with a single coflow, as columns."""
+"""Jobs of a single coflow, as columns: they need no process, because nothing follows the coflow."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+# --- columns -------------------------------------------------------------------------------
 class Sent(NamedTuple):
     """The flows of some coflows, coflow after coflow."""
 
@@ -136,6 +137,8 @@ def _hosts(jobs: Sequence[JobSpec], place: Callable[[JobSpec], Ints]) -> tuple[I
         first.append(at)
     return np.concatenate(places), np.array(first, np.int64)
 
+
+# --- coflows -------------------------------------------------------------------------------
 
 #: The most coflows and flows built in one batch; a coflow of more flows is built alone.
 _MOST_COFLOWS, _MOST_FLOWS = 4096, 100_000

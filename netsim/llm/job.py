@@ -1,4 +1,4 @@
-"""The groups of ranks that communicate, as Megatron's `RankGenerator` forms them."""
+"""Jobs that train large language models: the groups of ranks, and the operations of all ranks."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from netsim.workload import JobSpec
 Ints = NDArray[np.int64]
 
 
+# --- groups of ranks -----------------------------------------------------------------------
 class Grid(NamedTuple):
     """The rank at each coordinate of a setup, for routed experts and for all else."""
 
@@ -72,6 +73,8 @@ def groups_of(grid: Grid) -> dict[str, list[list[int]]]:
     return {name: sorted(np.sort(each, axis=1).tolist())
             for name, each in (found | {"pp": pipelines, "embedding": ends}).items()}
 
+
+# --- operations of all ranks ---------------------------------------------------------------
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -164,6 +167,7 @@ class _Assembly:
         return tuple(found[0]), tuple(found[1])
 
 
+# --- jobs ----------------------------------------------------------------------------------
 def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: int = 0,
             arrival_s: Quantity = 0.0, iterations: int = 1, hosts: Sequence[int] | None = None,
             name: str | None = None, weight: float = 1.0, group: int | str | None = None,

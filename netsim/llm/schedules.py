@@ -1,4 +1,4 @@
-"""What a rank of a transformer holds and runs: tensors, passes and buckets of gradients."""
+"""What a rank of a transformer holds and runs: tensors, passes, and buckets of gradients."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from netsim.llm.setup import TrainingSetup
 
 
+# --- parts ---------------------------------------------------------------------------------
 class Tensor(NamedTuple):
     """A parameter tensor of a rank."""
 
@@ -160,6 +161,7 @@ def cost_of(setup: TrainingSetup, kind: str) -> Cost:
     return Cost(main, core, shared, main / rate, core / rate, shared / rate)
 
 
+# --- passes --------------------------------------------------------------------------------
 class Pass(NamedTuple):
     """A forward or backward pass of a micro-batch through a chunk of layers."""
 
@@ -196,6 +198,8 @@ def passes_of(setup: TrainingSetup, stage: int) -> list[Pass]:
     mixed = [each for pair in zip(forward[warmup:], backward, strict=False) for each in pair]
     return [*forward[:warmup], *mixed, *backward[len(table) - warmup:]]
 
+
+# --- buckets -------------------------------------------------------------------------------
 
 #: Megatron's distributed optimizer begins tensors at multiples of this, and buckets at multiples
 #: of the group's size and `_BUCKET_MULTIPLE`.

@@ -59,7 +59,7 @@ def make_network(kind: str, **options: Any) -> Topology:
     """Build a network of a kind: a name of `TOPOLOGIES`, or a user-defined ``"module:function"``.
 
     The options are those of the builder, and ``limits``, which replaces numbers of
-    `netsim.base.files.LIMITS`.
+    `netsim.base.limits.LIMITS`.
     """
     with limited(options.pop("limits", None)):
         made: Topology = TOPOLOGIES.make(kind, options)

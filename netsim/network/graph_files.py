@@ -1,4 +1,4 @@
-"""Read graphs from GraphML, GML and node-link JSON files."""
+"""Read graphs from GraphML, GML and node-link JSON files, and files of lines of words."""
 
 from __future__ import annotations
 
@@ -151,6 +151,9 @@ _PARSERS: dict[str, Callable[[str, Path], nx.Graph]] = {
 
 #: Suffixes of graph files. A ``.json`` file may also be an instance.
 GRAPH_SUFFIXES = tuple(_PARSERS)
+
+
+# --- lines of words ------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 

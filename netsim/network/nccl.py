@@ -1,4 +1,4 @@
-"""The devices and links of a server, from NCCL's topology XML."""
+"""Networks of servers described by NCCL's topology XML: the devices of a server, and the paths."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameErro
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
+
+# --- the server in the file ----------------------------------------------------------------
 
 #: Bytes per second of one GB/s, as NCCL counts them.
 _GB = 1e9
@@ -319,6 +321,9 @@ def _nvlink(sm: int | None) -> float:
 
 
 Ints = NDArray[np.int64]
+
+
+# --- the network ---------------------------------------------------------------------------
 
 #: The node that joins the NICs of all servers.
 _FABRIC = "fabric"

@@ -1,4 +1,4 @@
-"""Equal-cost shortest paths over directed links, and the hash that chooses among them."""
+"""Equal-cost shortest paths over directed links, the hash that chooses among them; given paths."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from netsim.errors import InputError
 Ints = NDArray[np.int64]
 
 Floats = NDArray[np.float64]
+
+
+# --- shortest paths ------------------------------------------------------------------------
 
 Hashes = NDArray[np.uint64]
 
@@ -210,6 +213,8 @@ class ShortestPaths:
         count = np.bincount(owner[nearer], minlength=len(at))
         return np.cumsum(count) - count, count, link[nearer]
 
+
+# --- given paths ---------------------------------------------------------------------------
 
 Node = Hashable
 

@@ -1,4 +1,4 @@
-"""Topology files of packet simulators: HPCC and htsim."""
+"""Networks from files of packet simulators: HPCC, PowerTCP and SimAI on ns-3, and htsim."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
 
 
+# --- cables --------------------------------------------------------------------------------
 class Cable(NamedTuple):
     """Two links between two nodes, given by number."""
 
@@ -63,6 +64,8 @@ def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable],
     made.set_wire(Wire(made.links, np.array([row[3] for row in rows]), link_names=tuple(names)))
     return sprayed(made, routing, layers or {})
 
+
+# --- HPCC, PowerTCP and SimAI --------------------------------------------------------------
 
 #: Units of ns-3 that netsim writes in another way, or does not have.
 _BYTES = re.compile(r"Bps$")
@@ -246,6 +249,8 @@ def _warn(path: Path, lossy: Sequence[tuple[Cable, float]], rest: Sequence[Line]
             f"{len(rest)} lines like links follow those that are announced, and are ignored",
             path, rest[0].number), stacklevel=4)
 
+
+# --- htsim ---------------------------------------------------------------------------------
 
 #: Keys before the first tier, as files write them; case does not matter.
 _HEADER = ("Nodes", "Tiers", "Podsize")

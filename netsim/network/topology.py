@@ -1,4 +1,4 @@
-"""Servers whose GPUs are the hosts of a network, and routes inside servers and across rails."""
+"""The base class of networks, `Topology`; the big switch; servers whose GPUs are the hosts."""
 
 from __future__ import annotations
 
@@ -140,6 +140,8 @@ class GpuPaths:
         yield far, self._link(goal, other)
         yield far, self._link(other, dst)
 
+
+# --- networks ------------------------------------------------------------------------------
 
 #: The switch, among the nodes of the graph of a big switch.
 _SWITCH = "switch"

@@ -1,4 +1,8 @@
-"""Times of trace viewers: whole nanoseconds, written as microseconds."""
+"""Coflows, computations and training of jobs, and jobs on GPUs or workers, as spans on lanes.
+
+Spans on a lane do not overlap. Trace viewers take times in whole nanoseconds, written as
+microseconds.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +50,8 @@ def microseconds(times: NDArray[np.int64]) -> list[Any]:
     found: list[Any] = np.where(less, np.nextafter(near, np.inf), near).tolist()
     return found
 
+
+# --- spans ---------------------------------------------------------------------------------
 
 #: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
 #: lane among those of the owner and whether it is the first on that lane; and ``which``. For jobs,

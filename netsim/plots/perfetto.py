@@ -1,4 +1,7 @@
-"""Rates of links, and numbers of GPUs, workers and jobs, as the instants at which they change."""
+"""The timeline of a run for trace viewers: jobs, decisions, links and GPUs or workers over time.
+
+It is in the Trace Event Format (JSON), which ui.perfetto.dev and chrome://tracing open.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,9 @@ from netsim.traces.formats import as_workload
 if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.workload import Workload
+
+
+# --- counters ------------------------------------------------------------------------------
 
 #: A change of a counter (an index into the names) to a new value, at an instant in nanoseconds. The
 #: value of a link is in bytes per second.
@@ -159,6 +165,8 @@ def _change(at: NDArray[np.int64], counter: NDArray[np.int64] | int, value: NDAr
     changes["at"], changes["counter"], changes["value"] = at, counter, value
     return changes
 
+
+# --- the timeline --------------------------------------------------------------------------
 
 #: Events that a viewer opens without delay, and links that a reader can still tell apart.
 MOST_EVENTS, MOST_LINKS = 200_000, 16

@@ -1,4 +1,4 @@
-"""The part of a run in a window of time, for pictures over time."""
+"""The plots of runs, comparisons, sweeps, networks and workloads, by name, and windows of time."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from netsim.results.result import Result
+
+
+# --- windows of time -----------------------------------------------------------------------
 
 #: Instants of the rows of tables: the first is when a row begins, the last when it ends.
 _INSTANTS = {
@@ -92,6 +95,7 @@ def _clipped(result: Result, name: str, begin: float, end: float) -> pd.DataFram
     return kept
 
 
+# --- pictures by name ----------------------------------------------------------------------
 class Picture(NamedTuple):
     """A plot that can be drawn."""
 

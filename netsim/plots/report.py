@@ -1,4 +1,4 @@
-"""Parts of HTML pages that refer to no other file: tables, figures, and the page around them."""
+"""HTML reports of runs, comparisons and sweeps: tables, figures and provenance in one file."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from netsim.results.result import Result
+
+
+# --- a page --------------------------------------------------------------------------------
 
 #: Length of an SVG from which on a figure is a PNG: browsers are slow with so many elements.
 _LARGE = 1_500_000
@@ -180,6 +183,8 @@ def _drawn(figure: Figure) -> str:
     figure.savefig(image, format="png", metadata={"Software": None})
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(image.getvalue()).decode()}">'
 
+
+# --- a report ------------------------------------------------------------------------------
 
 #: Name of experiments that were not given one.
 _UNNAMED = Experiment.model_fields["name"].default

@@ -598,6 +598,7 @@ def log_values(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+# --- the user's own style ------------------------------------------------------------------
 def adopt_style(ax: Axes) -> None:
     """Give text, and lines of its colour, the text colour of matplotlib's style if it was changed.
 

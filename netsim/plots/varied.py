@@ -1,4 +1,9 @@
-"""Settings that a sweep varied: their names in words, their places on an axis, and their roles."""
+"""Settings that a sweep varied, in words, places and roles; lines and bars of means over seeds.
+
+Plots, which need the extra ``plot``, take a *means table*: a row per combination of values of the
+varied keys; a column per key, then ``runs``, and for each metric its mean and the ends of its 95 %
+confidence interval, such as ``jct_mean_s``, ``jct_mean_s_low`` and ``jct_mean_s_high``.
+"""
 
 from __future__ import annotations
 
@@ -305,6 +310,8 @@ def roles_of(varied: Mapping[str, int], roles: Sequence[str], given: Mapping[str
                          "runs with Sweep.where")
     return chosen
 
+
+# --- lines and bars of means ---------------------------------------------------------------
 
 #: Names of metrics for labels. Metrics that end in ``_s`` are in seconds.
 METRICS = {

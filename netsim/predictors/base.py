@@ -1,4 +1,4 @@
-"""The protocol of predictors, and the wrapper that enforces common rules on all of them."""
+"""The protocol of predictors, the wrapper that enforces common rules, and simple predictors."""
 
 from __future__ import annotations
 
@@ -148,6 +148,9 @@ class Guarded:
 Floats = NDArray[np.float64]
 
 Ints = NDArray[np.int64]
+
+
+# --- simple predictors ---------------------------------------------------------------------
 
 #: Earlier jobs that are used: those of the same group, those of the same user, or all.
 SCOPES = ("group", "user", "global")

@@ -1,4 +1,4 @@
-"""Parameters fitted to measured times: how they are fitted, and the file that holds them."""
+"""Comparisons of netsim with measured times or packet-level simulations, and fits of parameters."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
+
+
+# --- fits ----------------------------------------------------------------------------------
 
 #: Most steps of Gauss-Newton, which needs fewer; and the relative change that ends them.
 _STEPS, _SMALL = 100, 1e-12
@@ -92,6 +95,8 @@ def fitted_text(name: str, parameters: Mapping[str, Mapping[str, float]]) -> str
         lines += [f"[{name}.{table}]", *(f"{key} = {value!r}" for key, value in values.items()), ""]
     return "\n".join(lines)
 
+
+# --- comparisons ---------------------------------------------------------------------------
 
 #: Relative tolerance: parameters are written with four digits, and processors round differently.
 _SAME = 2e-3

@@ -1,4 +1,4 @@
-"""Rules of verdicts: the values for which a statement holds, and the verdict for an interval."""
+"""Claims of papers, how measured values compare with them, and the rules of verdicts."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from netsim.analysis.intervals import (
     sides_of_one,
 )
 from netsim.errors import InputError, UnknownNameError
+
+# --- rules of verdicts ---------------------------------------------------------------------
 
 HOLDS, PARTLY, DIFFERS = "holds", "partly", "differs"
 
@@ -106,6 +108,7 @@ def near(value: float, within: float) -> Rule:
 positive, above_one, below_one = above(0), above(1), below(1)
 
 
+# --- claims --------------------------------------------------------------------------------
 class Scale(NamedTuple):
     """The kind of number that a claim measures, which decides how its mean over seeds is taken."""
 

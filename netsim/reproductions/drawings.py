@@ -1,4 +1,4 @@
-"""Figures of the ledger, drawn from tables of runs."""
+"""Figures of the ledger, drawn from tables of runs, and these tables in pages."""
 
 from __future__ import annotations
 
@@ -157,6 +157,8 @@ def distributions(table: pd.DataFrame, columns: Sequence[str], col: str) -> Axes
     first: Axes = axes[0]
     return first
 
+
+# --- tables in pages -----------------------------------------------------------------------
 
 #: Columns of counts. Errors and shares are percentages, other numbers have three digits or more.
 _COUNTS = ("points", "flows", "scenarios", "senders", "gbps", "MB", "oversubscription")

@@ -1,4 +1,4 @@
-"""Analysis of a full factorial design: the influence of each layer of policies on a metric."""
+"""Full factorial designs: the influence of each layer of policies on a metric, with claims."""
 
 from __future__ import annotations
 
@@ -107,6 +107,8 @@ def _range_ratio(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     ratios: NDArray[np.float64] = np.exp(np.ptp(logs, axis=1))
     return ratios
 
+
+# --- claims about layers -------------------------------------------------------------------
 
 #: Factorials by the name of their condition.
 Conditions = Mapping[str, Factorial]

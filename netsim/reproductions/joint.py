@@ -1,4 +1,10 @@
-"""Plots of the joint study: the variance that layers explain, and systems under allocators."""
+"""Joint study of schedulers, placements and allocators: which layer matters, and when?
+
+This study is not in any paper, so the column of the paper's values is ``"-"``. Schedulers and
+placements are those of SJF-BCO, A-SRPT and their baselines; allocators are those of coflow papers.
+A condition is a load, whether there are GPUs for all jobs at once, and a network. Claims state
+that a layer explains most of the variance, or that its choice matters.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +31,9 @@ from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+# --- pictures ------------------------------------------------------------------------------
 
 #: Width of a figure of several panels beside each other, in inches.
 WIDTH_IN = 7.2
@@ -189,6 +198,8 @@ def _over_best(found: Factorial, runs: Runs) -> np.ndarray:
     means = logs.mean(axis=0)
     return np.exp(means - means.min())
 
+
+# --- the grid ------------------------------------------------------------------------------
 
 #: The choices of each layer, as given in an experiment, with their names.
 Layers = Mapping[str, Mapping[str, str]]

@@ -1,4 +1,9 @@
-"""Plots of ratios: dots with their intervals on a logarithmic axis with a line at 1."""
+"""Four jobs that train language models and their neighbours: when does a coflow scheduler help?
+
+This study is not in any paper, so the column of the paper's values is ``"-"``. Times are from start
+to finish, without waiting for GPUs unless stated. A slowdown is relative to the same job alone on
+whole servers. The slowdown of several jobs is a ratio of geometric means.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,9 @@ from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+# --- ratios --------------------------------------------------------------------------------
 
 #: Share of a row's height that its series have together.
 _SHARE = 0.8
@@ -80,6 +88,8 @@ def same_ratios(axes: Sequence[Axes]) -> None:
         ax.set_xlim(min(lows), max(highs))
         log_values(ax.xaxis)
 
+
+# --- the study -----------------------------------------------------------------------------
 
 #: The models that are trained, each cut to four layers on 64 GPUs: its parallelism and iterations.
 MODELS: dict[str, dict[str, int]] = {

@@ -1,4 +1,8 @@
-"""Measures of statements, as data: a metric of runs, or how a run compares with others."""
+"""Measures of statements, as data, and the measured runs that are kept with the project.
+
+A measure is a metric of runs, or how a run compares with others. Kept runs are in a small table per
+setting, for the pages.
+"""
 
 from __future__ import annotations
 
@@ -186,6 +190,8 @@ def _turns(curve: Sequence[pd.Series]) -> pd.Series:
     signs = steps.where(steps.abs() > _TURN).apply(np.sign).ffill(axis=1)
     return (signs.diff(axis=1).abs() > 1).sum(axis=1).astype(float)
 
+
+# --- runs that are kept --------------------------------------------------------------------
 
 _FOLDER = Path(__file__).with_name("measured")
 

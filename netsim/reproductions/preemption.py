@@ -1,4 +1,11 @@
-"""Plots of the studies of preemption: what layers explain, and what preemption is worth."""
+"""Preemption, placement or the network: which is worth how much, and when?
+
+This study is not in any paper, so the column of the paper's values is ``"-"``. SRTF and Tiresias
+preempt. Each has a twin that does not: SJF by time has the order of SRTF, and FIFO with backfill
+that of Tiresias with a single queue. The gain of a scheduler over its twin is the worth of
+preemption. A-SRPT has its own placement, and SJF-BCO only plans rings that all arrive at time 0.
+Neither is therefore combined with each placement, and SJF-BCO runs on such jobs only.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +32,9 @@ from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+# --- pictures ------------------------------------------------------------------------------
 
 _TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5)
 
@@ -99,6 +109,8 @@ def _mean_and_range(ratios: pd.Series) -> tuple[float, float, float]:
     """The geometric mean of ratios over seeds, the least and the largest."""
     return geometric_interval(ratios)[0], ratios.min(), ratios.max()
 
+
+# --- the studies ---------------------------------------------------------------------------
 
 PLACEMENTS = {"first-fit": "first fit", "consolidated": "consolidated",
               "mapped:servers=most": "Heavy-Edge"}

@@ -1,4 +1,4 @@
-"""Tables that are packed when they are asked for, and kept on disk when they are large."""
+"""Tables of a run, which become data frames when asked for, and go to disk when they are large."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from netsim.errors import OutputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# --- rows that grow ------------------------------------------------------------------------
 
 #: Largest number of bytes of a table in memory; beyond it, rows are moved to a file.
 MOST_BYTES = 32 * 2**20
@@ -150,6 +153,9 @@ class SpilledNotes:
 
 #: Columns by name: a mapping of them, or a structured array.
 Columns = Mapping[str, NDArray[Any]] | NDArray[Any]
+
+
+# --- data frames when asked for ------------------------------------------------------------
 
 #: Number of rows that are read, converted and written at once.
 _CHUNK = 1 << 14

@@ -1,4 +1,4 @@
-"""What happens during a run, as rows of tables."""
+"""Recording of jobs, coflows and flows: events are noted as they happen and become tables later."""
 
 from __future__ import annotations
 

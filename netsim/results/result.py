@@ -1,4 +1,4 @@
-"""The result of a run: its tables and summary."""
+"""The result of a run: data frames, a summary, and a folder on disk, to save to and load from."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ from netsim.text import bare_names, visible
 if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
+
+
+# --- tables that a result lacks ------------------------------------------------------------
 
 _SINGULAR = ("training", "held")
 
@@ -102,6 +105,8 @@ def _error(problem: str, settings: Mapping[str, Any]) -> NotRecordedError:
                        else f"--set '{key}={json.dumps(value)}'" for key, value in settings.items())
     return NotRecordedError(problem, f"simulate with {keywords}", f"run it again with {options}")
 
+
+# --- the result ----------------------------------------------------------------------------
 
 #: Tables that only runs on an edge-cloud have.
 EDGE_TABLES = ("chunks", "training", "held", "workers", "servers", "ps")
@@ -453,6 +458,7 @@ def records_of(result: Result) -> Records:
     return Records({name: kept[name] for name in TABLES}, result.run, result.spec)
 
 
+# --- loading -------------------------------------------------------------------------------
 @known_names
 def load_result(folder: str | Path, *, tables: Collection[str] | None = None) -> Result:
     """Read a result that `Result.save` wrote.

@@ -1,4 +1,4 @@
-"""The tables of a run as rows are noted: columns, and numbers of coflows."""
+"""The tables of a run: which can be recorded, their columns and rows, and the ids of coflows."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ OF_LINKS = ("links", "decisions")
 Ints = int | NDArray[np.int64]
 
 
+# --- ids of coflows ------------------------------------------------------------------------
 class CoflowNumbers:
     """Numbers coflows by job, iteration and stage; ids that stages specify are not reused.
 
@@ -119,6 +120,8 @@ def _drawn_count(job: JobSpec, known: dict[Any, int]) -> int:
         known[key] = count
     return known[key]
 
+
+# --- rows ----------------------------------------------------------------------------------
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),

@@ -1,4 +1,4 @@
-"""Plans of GPUs, order and times of all jobs by the contention model: SJF-BCO, Section 5."""
+"""Plans of all jobs by the contention model, and their guarantee (SJF-BCO, Section 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A priority queue in which keys that are equal up to rounding tie."""
+"""Waiting jobs in order: a queue for each number of GPUs and each level; equal keys tie."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.ties import EQUAL, equal
+
+# --- keys that tie -------------------------------------------------------------------------
 
 #: Type of entries, which must be comparable: the least of those that tie comes first.
 Entry = TypeVar("Entry", int, tuple[float, int])
@@ -84,6 +86,7 @@ class TiedQueue(Generic[Entry]):
         return key, self._entries[key][0]
 
 
+# --- waiting jobs --------------------------------------------------------------------------
 class Place(NamedTuple):
     """The place of a waiting job in the order, and the GPUs that it needs."""
 

@@ -1,4 +1,4 @@
-"""A coflow that a user's process has submitted, as an event to wait for."""
+"""A coflow that a user's process has submitted, as an event to wait for; records of coflows."""
 
 from __future__ import annotations
 

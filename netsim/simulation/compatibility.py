@@ -585,6 +585,8 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
     return problems
 
 
+# --- arguments that do not apply -----------------------------------------------------------
+
 _NOTHING_TO_SHARE = ("allocators share the links of the network, which jobs on a cluster use "
                      "only with execution = \"fabric\"")
 

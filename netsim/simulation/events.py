@@ -1,4 +1,4 @@
-"""Events from outside a run: links degrade, fail and are repaired, and the run is stopped."""
+"""Events from outside a run, such as links that fail; and the events of a run, for listeners."""
 
 from __future__ import annotations
 
@@ -193,6 +193,8 @@ def after_all_ends(env: simpy.Environment, act: Callable[[simpy.Event], None]) -
 
     call_at(env, env.now, partial(call_last, env, act, LOSSES), LOSSES)
 
+
+# --- events of a run, for listeners --------------------------------------------------------
 
 #: What one can listen for.
 EVENT_KINDS = ("job-arrived", "job-started", "job-preempted", "job-done", "coflow-valid",

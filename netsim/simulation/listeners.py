@@ -1,4 +1,4 @@
-"""Tells listeners of the events of a run, at their times."""
+"""Tells listeners of the events of a run, at their times, also on edge-clouds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`netsim.Simulation`: a run that can be held, inspected, changed and forked."""
+"""`simulate`, and `Simulation`: a run that can be held, inspected, changed and forked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Interruption of a run by Ctrl-C, with a message about how far it was."""
+"""The targets of a simulation: their protocol, and the base class of those that use SimPy.
+
+Before it stands what all targets share: Ctrl-C with a message about how far the run was, how the
+allocator shared leftover bandwidth, and tables of the state at an instant.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
 
 
+# --- Ctrl-C --------------------------------------------------------------------------------
 @contextmanager
 def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
     """Turn Ctrl-C in this context into an `Interrupted` error with the text that `what` returns."""
@@ -67,6 +72,7 @@ def so_far(now: float, arrival_s: NDArray[np.float64], finish_s: NDArray[np.floa
                    f"p95 {format_seconds(np.percentile(done, 95))}")
 
 
+# --- leftover bandwidth --------------------------------------------------------------------
 def _given_by(answer: Allocation | None) -> str:
     """Return the word for leftover bandwidth that an allocation itself gives; empty if none."""
     if answer is None:
@@ -102,6 +108,7 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
                             else "coflow")}
 
 
+# --- the state at an instant ---------------------------------------------------------------
 def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str],
                    jobs: NDArray[np.int64]) -> pd.DataFrame:
     """Tabulate the active coflows; see `netsim.Fabric.active`.
@@ -168,6 +175,7 @@ def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
 Floats = NDArray[np.float64]
 
 
+# --- targets -------------------------------------------------------------------------------
 class Target(Protocol):
     """Protocol of the targets of a `Simulation`: jobs on a network, a cluster or an edge-cloud.
 

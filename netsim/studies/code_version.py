@@ -1,4 +1,9 @@
-"""Which modules of netsim a run can depend on: all but the policies that it cannot use."""
+"""The version of the code that results depend on: a part of the key of a stored run.
+
+Syntax trees count, without docstrings: an edit of a comment, of a docstring or of the layout leaves
+stored runs valid, and so does any edit of a part that no result depends on, such as the plots. A
+run's key covers the code of only those policies that the run can use.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,8 @@ from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.network import Topology
 from netsim.workload import Workload
+
+# --- modules that a run can depend on ------------------------------------------------------
 
 #: The parts of netsim with policies, of which a run uses few.
 POLICY_PARTS = ("allocators", "schedulers", "placements", "predictors")
@@ -124,6 +131,8 @@ def modules_of(texts: Iterable[str], classes: Iterable[type], every: Mapping[str
             waiting += [home for text in module.texts if text in homes for home in homes[text]]
     return counted
 
+
+# --- versions ------------------------------------------------------------------------------
 
 #: The parts of netsim that results depend on: folders and modules, by path within the package.
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.

@@ -1,4 +1,4 @@
-"""Comparisons of one workload under several allocators or schedulers."""
+"""Comparisons of one workload under several allocators or schedulers; results from folders."""
 
 from __future__ import annotations
 
@@ -449,6 +449,7 @@ def _share(report: Callable[[int, int], None], index: int, runs: int
     return lambda done, total: report(index * total + done, runs * total)
 
 
+# --- loading -------------------------------------------------------------------------------
 @known_names
 def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None) -> Comparison:
     """Load a comparison that `netsim.Comparison.save` wrote.

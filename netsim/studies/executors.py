@@ -1,4 +1,7 @@
-"""Pickling of values for other processes, with the classes that a notebook or script defines."""
+"""Executors of a sweep's runs: this process, a pool of processes, a Dask cluster, or Slurm.
+
+Values are pickled with the classes that a notebook or script defines.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,8 @@ from netsim.errors import (
 )
 from netsim.results.result import Result
 from netsim.studies.run_store import Files, packed
+
+# --- pickling ------------------------------------------------------------------------------
 
 _MAIN = "__main__"
 
@@ -142,6 +147,8 @@ def put_in_main(classes: Mapping[str, Any]) -> None:
     """Define the objects that `main_classes` found in this process's ``__main__``."""
     vars(sys.modules[_MAIN]).update(classes)
 
+
+# --- tasks ---------------------------------------------------------------------------------
 
 #: The time that the runs of one message take together, and the most runs that it holds.
 _CHUNK_S, _MOST_IN_CHUNK = 0.5, 16

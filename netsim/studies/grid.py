@@ -1,4 +1,4 @@
-"""Labels of policies and of varied values, in the rows and columns of tables."""
+"""The grid of a sweep or a comparison: combinations of the varied settings, and their labels."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ from netsim.studies.tasks import (
 )
 from netsim.text import bare_names
 from netsim.traces.formats import as_workload
+
+# --- labels --------------------------------------------------------------------------------
 
 #: Arguments of `netsim.make_allocator`.
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
@@ -151,6 +153,8 @@ def as_cell(value: Any) -> Any:
     """Convert a value to a cell of a table: plain values unchanged, others to JSON."""
     return value if isinstance(value, str | int | float | bool) else json.dumps(value, default=str)
 
+
+# --- runs ----------------------------------------------------------------------------------
 
 _POLICIES = ("allocator", *POLICIES)
 

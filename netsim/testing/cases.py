@@ -1,4 +1,7 @@
-"""Cases on which policies are tried."""
+"""Random problems for allocators, as plain data that can be drawn, printed, varied and shrunk.
+
+Random small workloads are drawn in the same way. Variations of a case must not change the answer.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
 from netsim.testing.view import make_view
 from netsim.workload import JobSpec, Stage, Workload
+
+# --- cases ---------------------------------------------------------------------------------
 
 #: ``pick(low, high)`` returns a whole number from low to high. All draws go through it, so that
 #: one generator serves NumPy and hypothesis, which shrinks towards low.
@@ -236,6 +241,8 @@ def _draw_degraded(pick: Pick, network: Topology) -> dict[int, float]:
     return {link: float(network.capacity[link]) * pick(0, 3) / 4}
 
 
+# --- workloads -----------------------------------------------------------------------------
+
 _NBYTES = 50_000.0
 
 _SECONDS = 0.25
@@ -291,6 +298,7 @@ def _draw_pattern(pick: Pick, hosts: int) -> dict[str, object]:
             "nbytes": _NBYTES * pick(1, 20), "redraw": bool(pick(0, 1))}
 
 
+# --- variations ----------------------------------------------------------------------------
 def rename_hosts(case: Case, names: Sequence[int]) -> Case:
     """Renumber the hosts of a big switch, with their ports: host h becomes ``names[h]``."""
     hosts = case.network.hosts

@@ -1,4 +1,8 @@
-"""Random clusters with jobs, as plain data, for checks of schedulers and placements."""
+"""Random clusters with jobs, as plain data, for checks of schedulers and placements; audits.
+
+An audit checks that what jobs held, made and paid adds up. It uses only the record of a run, so it
+also finds faults of the engine.
+"""
 
 from __future__ import annotations
 
@@ -264,6 +268,8 @@ def draw_taken(pick: Pick, size: int, slices: bool) -> Taken:
     taken = tuple(gpu for gpu in range(total) if pick(0, 3) == 3) if pick(0, 1) else ()
     return Taken(case, taken, tuple(float(pick(0, 4)) for _ in range(total)))
 
+
+# --- audits --------------------------------------------------------------------------------
 
 #: Relative and absolute tolerance for rounding; different instants of an example are further apart.
 _ROUNDING = 1e-9

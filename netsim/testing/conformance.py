@@ -1,4 +1,7 @@
-"""The promises of an allocator, each with a function that returns the fault it finds, if any."""
+"""Check that an allocator keeps the promises that the fabric and its users rely on.
+
+Each promise is a function that returns the fault it finds, if any.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from netsim.network import BigSwitch, Topology
 from netsim.testing import cases
 from netsim.testing.cases import draw_case, draw_network
 from netsim.testing.trial import MISFIT, Policy, Promise, Trial, chosen, hunt, listed, noted
+
+# --- promises ------------------------------------------------------------------------------
 
 #: Factors of the units. Powers of two scale without rounding, so that answers are the same to the
 #: last bit unless the allocator uses absolute amounts.
@@ -212,6 +217,9 @@ PROMISES: dict[str, Promise[Trial]] = {
     "work-conserving": Promise("is not work-conserving, as it claims", _is_not_work_conserving),
     "no-stall": Promise("stalls (declare stall_free = False if that is intended)", _stalls),
 }
+
+
+# --- the check -----------------------------------------------------------------------------
 
 _LARGEST = 5
 

@@ -1,4 +1,4 @@
-"""Search for a broken promise and for the smallest example that shows it."""
+"""Search for a broken promise, and the smallest example that shows it; an allocator on one view."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from netsim.fabric.view import FabricView
 from netsim.testing.cases import Case
 
 
+# --- the search ----------------------------------------------------------------------------
 class Shrinkable(Protocol):
     """A policy, pattern or network under test, and an example to test it on.
 
@@ -149,6 +150,8 @@ def noted(note: str) -> Iterator[None]:
         error.add_note(note)
         raise
 
+
+# --- trials --------------------------------------------------------------------------------
 
 #: The message about an allocator whose answer is not valid.
 MISFIT = "does not return an Allocation that fits the view"

@@ -1,4 +1,7 @@
-"""Files of traces: rows and tables read and checked, and the problems found in them."""
+"""Files of traces: text, rows and JSON documents, read and checked, with the problems found.
+
+Errors name the line, and in JSON the path; problems of a file are collected and raised together.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.workload import Flows, JobSpec, Stage
 
 
+# --- problems ------------------------------------------------------------------------------
 class Problem(NamedTuple):
     """One error in a file."""
 
@@ -85,6 +89,8 @@ def whole_option(value: object, what: str, least: int, most: float = 1e15) -> in
         raise InputError(f"{what} must be {rule}, not {value!r}")
     return int(number)
 
+
+# --- text and rows -------------------------------------------------------------------------
 
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
 OF_AICB = ("[", "comm_type,", "CommType.")
@@ -181,6 +187,7 @@ def write_text(text: str, path: str | Path) -> None:
         temporary.write_bytes(text.encode("utf-8"))
 
 
+# --- JSON ----------------------------------------------------------------------------------
 def parse_json(text: str, path: str | Path) -> dict[str, Any]:
     """Parse the text of a JSON file that must hold an object; else raise `TraceProblemsError`."""
     try:

@@ -238,7 +238,7 @@ def read_workload(
         Options of the format, which override those of a ``.toml`` file. Every format also has
         ``poisson_jobs`` and ``poisson_mean``, which are the arguments `jobs` and
         `mean_interarrival` of `poisson_resample`; and ``limits``, a mapping of names in
-        `netsim.base.files.LIMITS` to numbers that replace these limits.
+        `netsim.base.limits.LIMITS` to numbers that replace these limits.
 
     Raises
     ------

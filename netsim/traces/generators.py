@@ -1,4 +1,4 @@
-"""Workloads that are generated."""
+"""Workloads that are generated: like a trace, by Poisson arrivals, of rings, patterns or models."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from netsim.llm import llm_job
 from netsim.traces.files import whole_option
 from netsim.traces.tiresias import Construction, TiresiasRow
 from netsim.workload import JobSpec, Workload
+
+# --- like the Tiresias trace ---------------------------------------------------------------
 
 _GPUS = (1, 2, 4, 8)
 
@@ -107,6 +109,7 @@ def synthetic(
     return build.workload(rows, "synthetic", seed)
 
 
+# --- Poisson arrivals ----------------------------------------------------------------------
 @plain_numbers
 def poisson_resample(
     workload: Workload,
@@ -153,6 +156,8 @@ def _copy(job: JobSpec, number: int, arrival_s: float) -> JobSpec:
     stages = tuple(replace(stage, coflow_id=None) for stage in job.stages)
     return replace(job, id=number, arrival_s=arrival_s, stages=stages)
 
+
+# --- rings ---------------------------------------------------------------------------------
 
 _MOST_JOBS = 10**6
 
@@ -239,6 +244,7 @@ def _parse_range(values: Any, name: str, parse: Callable[[Any], Any]) -> tuple[A
     return least, most
 
 
+# --- one job -------------------------------------------------------------------------------
 @plain_numbers
 def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantity,
                 iterations: int = 1, compute: Quantity = 0.0,

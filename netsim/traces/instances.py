@@ -1,4 +1,7 @@
-"""Explicit instances that list coflows: connected coflows become the stages of one job."""
+"""Explicit instances: hand-written jobs or coflows in JSON that list every flow.
+
+Coflows that wait for each other become the stages of one job.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from netsim.traces.files import (
     read_text,
 )
 from netsim.workload import Flows, JobSpec, Stage, Workload
+
+# --- coflows -------------------------------------------------------------------------------
 
 _OPTIONAL = ("arrival_s", "weight", "deadline_s", "overhead_s", "starts_after", "finishes_before",
              "job")
@@ -164,6 +169,8 @@ def _job_id(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> int | 
         return None
     return smallest.id
 
+
+# --- jobs ----------------------------------------------------------------------------------
 
 _JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name", "weight", "group")
 

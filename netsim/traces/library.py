@@ -1,4 +1,8 @@
-"""Ready-made workloads, and public traces to download."""
+"""Ready-made workloads and other workload files, and public traces to download.
+
+A workload file is TOML that names a format and its options. Public traces are not part of netsim;
+copies of those downloaded are kept.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,9 @@ from netsim.traces.files import Problem, TraceProblemsError, parse_json, read_te
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+# --- ready-made workloads ------------------------------------------------------------------
 
 _SUFFIXES = (".toml", ".json")
 
@@ -108,6 +115,8 @@ def _load_toml(path: Path) -> dict[str, Any]:
         line = int(place[1]) if place else None
         raise TraceProblemsError([Problem(line, toml_problem(error, text))], path) from error
 
+
+# --- public traces -------------------------------------------------------------------------
 
 #: Limits of a download, many times what any of the traces needs.
 _MOST_BYTES, _LONGEST_S = 100_000_000, 600.0

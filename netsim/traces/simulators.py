@@ -1,4 +1,4 @@
-"""Flows of packet simulators: htsim and HPCC."""
+"""Flows of packet simulators: a flow per line of HPCC's, and the connection matrices of htsim."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from netsim.traces.files import Problem, TraceProblemsError, require_file
 from netsim.workload import Flows, JobColumns, JobSpec, Stage, Workload
 
 
+# --- HPCC ----------------------------------------------------------------------------------
 def has_count_of_flows(path: str | Path) -> bool:
     """Whether a file begins with a number alone, followed by a flow; False if it cannot be read."""
     try:
@@ -121,6 +122,8 @@ def _warn(path: Path, rows: list[tuple[int, int, int, float]], lines: Iterator[L
             f"{len(rest)} lines like flows follow those that are announced, and are ignored",
             path, rest[0].number), stacklevel=4)
 
+
+# --- htsim ---------------------------------------------------------------------------------
 
 _HEADER = ("Nodes", "Connections", "Triggers", "Failures")
 

@@ -1,4 +1,7 @@
-"""Write workloads to files that the readers read back; inexpressible workloads are errors."""
+"""Write workloads to files that the readers read back, and convert files between formats.
+
+Workloads that a format cannot express are errors.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,8 @@ def write_instance(
 
     Flows are written between hosts, and a job's ``compute_s`` is added to its first stages.
     Everything else reads back unchanged, except for the rounding of release times, which are
-    written as instants. Files of more hosts than `netsim.base.files.LIMITS` has for ``"ports"`` are
-    read with the option `limits`.
+    written as instants. Files of more hosts than `netsim.base.limits.LIMITS` has for ``"ports"``
+    are read with the option `limits`.
 
     Parameters
     ----------
@@ -346,6 +349,8 @@ def _shortest_decimal(value: float, factor: Decimal, divisor: int) -> str:
             break
     return f"{number:f}"
 
+
+# --- conversion ----------------------------------------------------------------------------
 
 #: Writers of the formats that can be written, by the name of the format: functions
 #: ``write(workload, path, *, network)``; see `FORMATS`.

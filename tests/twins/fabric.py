@@ -1,5 +1,10 @@
-"""Reference versions of kernels that make the rows of coflows and follow their flows.
+"""Readable simulation of jobs that are chains of coflows, slow but obviously correct.
 
+It steps from one observed instant to the next, flow by flow, in plain floats, and uses no code of
+the fabric. An event is observed at the first multiple of the observe interval that is not before
+it, or at once without an interval.
+
+Before it stand readable versions of the kernels that make rows of coflows and follow their flows.
 Rows are dicts with the columns of `netsim.fabric.records`, in lists.
 """
 

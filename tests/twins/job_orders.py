@@ -1,4 +1,4 @@
-"""Reference implementation of schedulers that preempt: orders of jobs and their decisions.
+"""Readable version of schedulers that preempt: orders of jobs and their decisions.
 
 Each policy is an order of the jobs that wait, restore or run; `JobOrder.decide` makes decisions
 from it. See `tests.twins.preemption`.

@@ -1,4 +1,9 @@
-"""The longest path through the operations of all iterations, readable."""
+"""Readable versions of the compiled building blocks, with which tests compare these.
+
+Problems are plain arrays, and each rule is stated as in its paper. A coflow sends at *LP rates*,
+remaining/gamma, if all its flows end together as early as full capacities allow (MADD); a *share*
+is a multiple of these rates. Shapes: F flows, C coflows, L links.
+"""
 
 from __future__ import annotations
 

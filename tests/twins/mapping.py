@@ -1,4 +1,4 @@
-"""Reference implementation of Heavy-Edge on the graph of a job, to test the compiled one."""
+"""Readable version of Heavy-Edge on the graph of a job, to test the compiled one."""
 
 from __future__ import annotations
 

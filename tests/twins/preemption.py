@@ -1,4 +1,4 @@
-"""Reference implementation of preemption on a cluster, one instant and one job at a time.
+"""Readable version of preemption on a cluster, one instant and one job at a time.
 
 It simulates by formula: an iteration of a job takes the same time on all GPUs. Tests compare the
 engine with it. Numbers may be fractions: all arithmetic is then exact, except for tolerances within

@@ -1,4 +1,4 @@
-"""Reference implementations of service in order; see `tests.twins.kernels`.
+"""Readable versions of service in order; see `tests.twins.kernels`.
 
 `serve` is what `netsim.fabric.allocation.PriorityService` describes, and the other functions are
 its parts. Each gives away bytes per second that links have left, and returns the rates of all

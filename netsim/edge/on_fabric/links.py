@@ -1,4 +1,4 @@
-"""The allocator of an edge-cloud's fabric, which reduces the user's rates to those used."""
+"""The links of an edge-cloud in one run: uploads of chunks, and the rates that flows may use."""
 
 from __future__ import annotations
 

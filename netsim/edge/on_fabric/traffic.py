@@ -1,4 +1,4 @@
-"""The network of an edge-cloud, extended by a rate limit for each flow."""
+"""The traffic of chunks over an edge-cloud's fabric, with a rate limit per flow, and timers."""
 
 from __future__ import annotations
 

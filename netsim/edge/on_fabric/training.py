@@ -1,4 +1,8 @@
-"""Training in mode ``"fluid"``: gradients flow continuously while a chunk trains."""
+"""The modes in which chunks train under the fabric transport.
+
+In mode ``"fluid"``, gradients flow continuously while a chunk trains. In modes ``"exact"`` and
+``"sync"``, each mini-batch computes, pushes, updates and pulls.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ from netsim.workload import Flows
 _ROUNDING = 1e-9
 
 
+# --- mode fluid ----------------------------------------------------------------------------
 class Fluid:
     """The mode ``"fluid"``: a mini-batch takes m + G + q / push rate + q / pull rate.
 
@@ -232,6 +237,8 @@ class _Rings:
             traffic.ended(chunk)
         traffic.paused()
 
+
+# --- modes exact and sync ------------------------------------------------------------------
 
 _COMPUTE, _PUSH, _UPDATE, _PULL, _PHASES = range(5)
 
@@ -458,6 +465,8 @@ def _time_spent(durations: Sequence[float], phase: int, done: float) -> float:
     """Time spent on the phases before `phase`, and on the fraction `done` of it."""
     return float(sum(durations[:phase]) + durations[phase] * done)
 
+
+# --- all modes -----------------------------------------------------------------------------
 
 MODES = ("fluid", "exact", "sync")
 

@@ -1,4 +1,4 @@
-"""The state of workers and PSs during a run: which chunk each trains, and for which job."""
+"""The fabric transport, in which uploads and exchanges contend for links, and its workers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from netsim.edge.servers import HeldServers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.edge.transport import LinkSettings
 from netsim.fabric.clock import LAST
+
+# --- workers -------------------------------------------------------------------------------
 
 _IDLE = -1
 
@@ -200,6 +202,8 @@ class Workers:
         return TransportLog(chunk, start, end, ready, self._finish, self._preemptions,
                             self._held.assigned(self._stopped()), exchange, ring_bytes)
 
+
+# --- the transport -------------------------------------------------------------------------
 
 #: The SimPy priority at which the run stops so that jobs can arrive: after all other events of an
 #: instant, the fabric's decisions included, but before the chunks to train next are chosen.

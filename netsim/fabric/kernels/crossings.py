@@ -4,6 +4,9 @@ A link that only one coflow crosses needs no entry of its own: among several suc
 same capacity and bytes, one is enough. Only links that several coflows cross are stored, and these
 are numbered separately. So the time of a decision depends on how often coflows meet, not on the
 size of the network.
+
+The blocks at the end do the same for allocators, through the view. Shares are multiples of LP
+rates: at share 1 a coflow sends at remaining/gamma and fills its effective bottleneck.
 """
 
 from __future__ import annotations
@@ -319,6 +322,7 @@ def _largest(crossings, its, speed, before, limit):
     return x
 
 
+# --- blocks of the view --------------------------------------------------------------------
 @compiled
 def open_flows(coflows, flows):
     """Return the positions of the unfinished flows, and the coflow of each."""

@@ -1,9 +1,11 @@
-"""Jobs of operations that wait for each other: computations on ranks, and coflows.
+"""Jobs of operations that wait for each other, computations on ranks and coflows; and chains.
 
 Only the arrivals of coflows are not known beforehand. When one has arrived, the ends of all
 computations that follow from it are therefore computed *at once*, ahead of the clock, up to the
 next coflows: an operation is ready at the latest end of those it waits for, in whatever order these
 become known.
+
+In a *chain*, the next coflow of a job becomes valid when the previous one has arrived.
 """
 
 from __future__ import annotations
@@ -295,6 +297,8 @@ def _end_iterations(job, graph, graphs, of_jobs):
             head.ended += 1
             of_jobs[job].emitted = of_jobs[job].total
 
+
+# --- chains, and when events are noticed ---------------------------------------------------
 
 #: By how much an event may miss an instant of observation and still be noticed then, in intervals.
 GRID_SLACK = 1e-6

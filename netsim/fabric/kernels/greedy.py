@@ -1,4 +1,10 @@
-"""The changes that the end of a flow causes when flows are served greedily; see `greedy`."""
+"""Compiled greedy service of flows in order: an engine of the event loop.
+
+Each flow in order takes all that its links have left. Little changes when a flow ends: flows behind
+it on its links may get more, which leaves less to those behind them on their other links, and so
+on. The engine follows these changes in order, link by link, and visits nothing else. Each step
+gives every flow the rate of `maxmin.greedy_flows`.
+"""
 
 from __future__ import annotations
 
@@ -421,6 +427,8 @@ def _is_next(engine, k, other):
         return one.size < two.size
     return goes_first(engine, one.flow, two.flow)
 
+
+# --- begin and resume ----------------------------------------------------------------------
 
 #: A new copy is made once more than one in this many of its flows has ended.
 _MOST_GONE = 3

@@ -1,4 +1,8 @@
-"""Max-min fair sharing computed once, for rates that stay in force; see `sharing`."""
+"""Building blocks of allocators, through the view: max-min fair, split, reserved, and in order.
+
+Max-min fair rates are computed once here, and stay in force; the engine in `sharing` computes them
+again at each end of a flow.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import check_signals, compiled, in_place, inlined
 from netsim.fabric.kernels.filling import freeze, heap_of, register_release, release_members
 from netsim.fabric.records import DUST
+
+# --- max-min fair --------------------------------------------------------------------------
 
 #: A link: its members go from ``first`` to ``stop``.
 _LINK = np.dtype([("first", "i8"), ("stop", "i8")])
@@ -103,6 +109,7 @@ def _lay_out(path, weights, capacity):
     return _Paths(links, share, others, unfrozen, left, np.full(len(links), np.inf))
 
 
+# --- equal split ---------------------------------------------------------------------------
 @compiled
 def split(coflows, flows, hops, order, ends, capacity, left, rates):
     """Give the flows of each batch of coflows the smallest equal part among their links.
@@ -155,6 +162,7 @@ def split(coflows, flows, hops, order, ends, capacity, left, rates):
         start = end
 
 
+# --- reserved shares, and ports ------------------------------------------------------------
 @compiled
 def link_shares(coflows, loads, shares, capacity):
     """Return the sum of the shares on each link, over the coflows with bytes to send on it.
@@ -197,6 +205,7 @@ def ports(coflows, flows, unfinished):
     return found
 
 
+# --- in order ------------------------------------------------------------------------------
 @compiled
 def _offsets(coflows):
     """Return the index of each coflow's first unfinished flow, and their total number."""

@@ -1,4 +1,4 @@
-"""Compiled steps of the fabric: move bytes, and apply an allocation.
+"""Compiled steps of the fabric: move bytes, apply an allocation, and add, move and remove rows.
 
 All work on the rows of `netsim.fabric.records`. A coflow that is *in step* changes only its
 ``left``; `spread` writes that back to its flows before they are treated one by one.
@@ -410,6 +410,7 @@ def split_weights(coflows, flows, weights, known):
     return light, heavy, changed
 
 
+# --- rows that come, go or move ------------------------------------------------------------
 @in_place
 def copy_in(pools, used, coflows, parts):
     """Append the flows, hops and loads of some coflows to pools that have room for them.

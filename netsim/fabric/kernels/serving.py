@@ -1,4 +1,14 @@
-"""Max-min fair sharing among the flows of one group, on what links have left; see `serving`."""
+"""Compiled service of coflows in order: an engine of the event loop.
+
+A policy's order stays the same between two coflow events, so rates can be set again at the end of
+each flow without a call of Python. The engine works on a copy of the unfinished flows in service
+order, `serving_parts.Served`. Each step gives the same rates as `FabricView.serve`, which uses the
+building blocks of `netsim.fabric.kernels.maxmin`.
+
+A *slot* is a link of one coflow. A flow *wants* bandwidth on a slot if all of its other links have
+some left. How much flows want on each slot is kept between steps, and updated for the slots that
+have become full or are no longer full.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +18,6 @@ import numpy as np
 from numba import typeof, types
 from numpy.typing import NDArray
 
-import netsim.fabric.kernels.serving  # noqa: F401 - registers its engine
 from netsim.fabric.by_reference import (
     address_of,
     by_reference,
@@ -61,6 +70,7 @@ from netsim.fabric.kernels.serving_progress import (
 from netsim.fabric.kernels.serving_rows import can_resume, copy_rows, strike, update, write_back
 
 
+# --- max-min fair within a group -----------------------------------------------------------
 @in_place
 def fill(served, group, filling, left):
     """Share what is left among the flows of a group, max-min fairly; return whether any gets some.
@@ -540,6 +550,7 @@ register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, _write_r
                         _leave))
 
 
+# --- by a compiled rule --------------------------------------------------------------------
 @compiled
 def serve_by(ruled, served, serve_at, addresses, loop, tables):
     """Serve coflows in the order that a rule gives, again and again until the loop stops.

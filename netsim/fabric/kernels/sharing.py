@@ -1,4 +1,8 @@
-"""Flows joining and leaving a sharing; see `sharing_parts`."""
+"""Compiled max-min fair sharing of all links among all flows, by weight: an engine of the loop.
+
+A *sharing* (`sharing_rates.Parts`) is kept between decisions: flows join and leave it. While it is
+in use, only it knows the bytes left of each flow; `settle` writes them to the rows.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +50,8 @@ from netsim.fabric.kernels.sharing_rates import (
     swap,
 )
 from netsim.fabric.records import DUST
+
+# --- flows that join and leave -------------------------------------------------------------
 
 #: Whether flows are put into classes. The benchmark of regimes sets it to False, so that each flow
 #: is a class of its own.
@@ -328,6 +334,8 @@ def _meld(senders, a, b):
         a = below
 
 
+# --- what the loop calls -------------------------------------------------------------------
+
 #: Classes in a piece: only in pieces where one ends, or may end next, each class is looked at.
 _PIECE = 64
 
@@ -485,7 +493,7 @@ def _lowest(full_at, flow, hops):
 
 @in_place
 def take_in(parts, coflows, flows, hops):
-    """Add coflows from Python; return whether there was room, see `sharing_rows.add_coflows`."""
+    """Add coflows from Python; return whether there was room, see `add_coflows`."""
     return add_coflows(by_reference(parts), coflows, flows, hops)
 
 

@@ -1,8 +1,20 @@
-"""What each pair of links has in common, if there are few links and short paths.
+"""The levels of links: one max-min fair fill of all, or a repair of the few that change.
 
-With a table of sums of weights, a fill takes all flows of a full link off the others at once. If
-weights are not all 1, sums pick up rounding errors as flows come and go. Classes are therefore
-counted as well, which shows where nothing is left, and the sums are recomputed now and then.
+A fill freezes links in the order of the last one, corrects the order where it proves wrong, or
+looks for the lowest level, link after link; see `filling`.
+
+A repair looks only where flows have come or gone. The level of a full link is that at which its
+flows take up its capacity, each limited to the lowest level on its other links. If that holds on
+all links at once, the sharing is max-min fair: each flow is as fast as any other on the link of its
+path with the lowest level. So it is enough to examine the links of flows that have come or gone,
+then the neighbours of links with a new level, and so on. This ends: the lowest level is right once
+it has been examined, then the next, and so on. With few flows per link, a repair visits few links
+where a fill visits most. With many, a change spreads far, and a fill is faster.
+
+If there are few links and short paths, a table has what each pair of links has in common. With its
+sums of weights, a fill takes all flows of a full link off the others at once. If weights are not
+all 1, sums pick up rounding errors as flows come and go. Classes are therefore counted as well,
+which shows where nothing is left, and the sums are recomputed now and then.
 """
 
 from __future__ import annotations
@@ -19,6 +31,8 @@ from netsim.fabric.kernels.filling import (
 )
 from netsim.fabric.kernels.heap import heap_up, pop, rise
 from netsim.fabric.kernels.sharing_rates import ALL, Parts
+
+# --- a table of pairs of links -------------------------------------------------------------
 
 #: A table of weights that are not all 1 is summed up again after `_OFTEN` changes, or sooner, once
 #: changes times the largest weight exceed `_TRACES` times the least: at each change, rounding may
@@ -174,6 +188,8 @@ def sum_up(parts):
         enter(parts, c, parts.units[parts.unit_of[c]] * parts.classes[c].flows)
     row.changed = 0
 
+
+# --- a fill --------------------------------------------------------------------------------
 
 #: How often a guess is corrected before the lowest level is searched for, link after link.
 _ATTEMPTS = 4

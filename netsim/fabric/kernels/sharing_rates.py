@@ -1,4 +1,4 @@
-"""The data of `sharing`: classes of flows on one path, and the classes on each link.
+"""The data of `sharing`: classes of flows, and their links; their rates, and which ends next.
 
 Flows on the same path with the same weight have the same rate, and may form a *class*. Only the
 flow of a class that ends first needs to be watched. When a class has *served* x bytes to each of
@@ -7,6 +7,18 @@ will have served when the flow ends, never changes.
 
 If coflows have weights, which their flows split, each class belongs to one coflow. All classes of a
 coflow share one *unit*, the weight of each of its flows: when a flow ends, only the unit changes.
+
+Every rate may change at every event, but hardly any flow is about to end. During a *stretch* of
+time, only the classes that may end in it are *tracked*. A class is *deferred* if it cannot end
+before the *horizon*, even if its rate grew by the factor `_GROWS` squared. The levels of its links
+are recorded, event by event. What it has sent is summed up when the stretch ends: at the horizon,
+or when a rate has grown by more.
+
+Where levels are repaired, so that most stay the same, the ends of classes are kept in a heap
+instead: classes that an event does not affect are not visited. What the head of a class has left is
+then valid at the time when the class was last ``seen``. If its end becomes earlier, it is pushed
+again; the old entry is ignored when it reaches the top. The valid entry has the time in ``listed``.
+A later end is corrected when the entry reaches the top.
 """
 
 from __future__ import annotations
@@ -19,6 +31,8 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import heap_up, pop, rise, sink
 from netsim.fabric.kernels.lazy import send
+
+# --- data ----------------------------------------------------------------------------------
 
 #: The sharing as a whole.
 #:
@@ -136,7 +150,7 @@ class Parts(NamedTuple):
     cells: NDArray[Any]
     place_of: NDArray[np.int64]  #: of each class, by its number
     free: NDArray[np.int64]  #: the numbers of classes, used ones first
-    ends: NDArray[np.float64]  #: a heap of times, see `sharing_rates`; empty without one
+    ends: NDArray[np.float64]  #: a heap of times, see above; empty without one
     ending: NDArray[np.int64]  #: the numbers of the classes that end then
     #: The time of the valid entry of each class by its number; inf if there is none.
     listed: NDArray[np.float64]
@@ -284,6 +298,8 @@ def swap(parts, one, two):
             if path[c, h] != len(parts.links) - 1:
                 parts.place[spot[c, h]] = c
 
+
+# --- rates, and what ends next -------------------------------------------------------------
 
 #: How much the level of a link, or the weight of a coflow's flows, may grow over a stretch.
 _GROWS = 2.0

@@ -1,4 +1,4 @@
-"""The protocol of communication patterns."""
+"""The protocol of communication patterns, and the stages of a collective in each of its forms."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ class Pattern(Protocol):
         """
         ...
 
+
+# --- collectives as stages -----------------------------------------------------------------
 
 FORMS = ("steps", "messages", "aggregate")
 

@@ -1,4 +1,8 @@
-"""Jobs of a GPU cluster's trace as columns, with counts of the jobs dropped while cleaning."""
+"""Jobs of a GPU cluster's trace, as columns, and workloads made of them.
+
+Jobs dropped while cleaning are counted. A workload needs a model for each job, which is drawn, and
+its number of iterations, which is computed.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,8 @@ from netsim.traces.files import (
     whole_option,
 )
 from netsim.workload import History, JobSpec, Workload
+
+# --- jobs as columns -----------------------------------------------------------------------
 
 #: Reasons for dropping a job that several formats share.
 NO_SUBMIT = "no submission time"
@@ -166,6 +172,8 @@ def draw_single(sizes: NDArray[np.int64], share: float, rng: np.random.Generator
             left -= int(sizes[group])
     return single
 
+
+# --- workloads -----------------------------------------------------------------------------
 
 _TOO_LARGE = "more GPUs than max_gpus"
 

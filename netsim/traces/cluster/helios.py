@@ -1,6 +1,6 @@
-"""Read the Helios trace of SenseTime's GPU clusters, ``cluster_log.csv`` (Hu et al., SC '21).
+"""Read the traces of SenseTime's Helios and Shanghai AI Lab's Acme, which have the same form.
 
-Acme's trace has the same form; see `netsim.traces.cluster.helios`.
+Helios' is ``cluster_log.csv`` (Hu et al., SC '21), Acme's ``trace_*.csv`` (Hu et al., NSDI '24).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from netsim.traces.cluster.construction import (
     TraceWorkload,
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, flag, read_table
+
+# --- Helios --------------------------------------------------------------------------------
 
 HELIOS_COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time",
                   "start_time", "end_time", "duration")
@@ -118,6 +120,8 @@ def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str
             group=groups.of(rows.texts(*group)))
     return intake.jobs()
 
+
+# --- Acme ----------------------------------------------------------------------------------
 
 ACME_COLUMNS = ("user", "node_num", "gpu_num", "cpu_num", "type", "state", "submit_time",
                 "start_time", "end_time")

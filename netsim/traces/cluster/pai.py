@@ -1,4 +1,7 @@
-"""Read samples of Alibaba PAI's jobs made for its simulator, ``pai_job_*_100K.csv``."""
+"""Read the tables of Alibaba PAI's GPU cluster of 2020, and the samples made for its simulator.
+
+The tables are described by Weng et al. (NSDI '22); samples are files ``pai_job_*_100K.csv``.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ from netsim.traces.cluster.construction import (
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, flag, read_table
 from netsim.traces.files import Problem, Rule, TraceProblemsError, read_text
+
+# --- samples -------------------------------------------------------------------------------
 
 #: The key of `ClusterJobs.notes` for jobs that request a fraction of a GPU.
 ROUNDED = "a fraction of a GPU, rounded up"
@@ -105,6 +110,8 @@ def pai_sample_jobs(path: str | Path) -> ClusterJobs:
             user=users.of(rows.cells["user"]))
     return intake.jobs()
 
+
+# --- tables --------------------------------------------------------------------------------
 
 #: The published headers, for tables without a ``.header`` file.
 _HEADERS = {

@@ -1,4 +1,7 @@
-"""Read a long JSON array entry by entry, in memory for the longest entry only."""
+"""Read the Philly trace of Microsoft's GPU clusters, ``cluster_job_log`` (Jeon et al., ATC '19).
+
+It is a long JSON array, which is read entry by entry, in memory for the longest entry only.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,8 @@ from netsim.traces.cluster.construction import (
 )
 from netsim.traces.cluster.tables import flag, locating, seconds_of
 from netsim.traces.files import Problem, TraceProblemsError, require_file
+
+# --- a long JSON array ---------------------------------------------------------------------
 
 _BLOCK = 1 << 18
 
@@ -123,6 +128,8 @@ class _Buffer:
         return (error.pos > len(self._text) - _TOKEN
                 or error.msg.startswith("Unterminated string"))
 
+
+# --- jobs ----------------------------------------------------------------------------------
 
 _CHUNK = 1 << 12
 

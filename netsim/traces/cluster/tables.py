@@ -1,4 +1,4 @@
-"""Validate options that several trace readers share."""
+"""Read tables of comma-separated values of any length in chunks, so that memory is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workload files of AICB (``.csv``): the communication of ranks, row by row."""
+"""Workload files of AICB (``.csv``): the communication of ranks by rows, and their operations."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from netsim.traces.files import Problem, TraceProblemsError, read_text, split_li
 from netsim.traces.training.rank_trace import RankNode, RankTrace
 from netsim.traces.training.scaling import Layout, check_nodes
 from netsim.traces.training.simai_tool import GroupSizes
+
+# --- rows of the file ----------------------------------------------------------------------
 
 _COLUMNS = ("comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst", "src",
             "additional", "_elapsed_time", "algbw", "busbw", "count")
@@ -214,6 +216,8 @@ class _Reader:
                                        f"{cell!r}")
         return int(cell)
 
+
+# --- operations ----------------------------------------------------------------------------
 
 #: The kinds of groups within a stage by those of a layout.
 _REPLICAS = {"dp": "dp-cp", "ep": "ep", "dp-ep": "edp"}

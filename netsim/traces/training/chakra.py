@@ -1,4 +1,4 @@
-"""Execution traces of Chakra as JSON: a graph in one object, or an object per message."""
+"""Execution traces of Chakra, as jobs: a file per rank, in protocol buffers or JSON."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ from netsim.traces.training.chakra_file import (
 from netsim.traces.training.rank_trace import WEEK_S, RankNode, RankTrace, too_long
 from netsim.traces.training.scaling import Scaling, join
 from netsim.workload import JobSpec, Workload
+
+# --- JSON ----------------------------------------------------------------------------------
 
 #: The fields of a node, by their keys in the single object.
 _GRAPH = {"Id": "id", "Name": "name", "NodeType": "type", "data_deps": "data_deps",
@@ -201,6 +203,8 @@ class _Entry:
             return float(value)
         return bool(self._whole(value, what)) if form == "bool" else self._whole(value, what)
 
+
+# --- jobs ----------------------------------------------------------------------------------
 
 #: The collectives by their numbers in a trace.
 COLLECTIVES = ("all-reduce", "reduce", "all-gather", "gather", "scatter", "broadcast", "all-to-all",

@@ -1,7 +1,7 @@
-"""The wire format of protocol buffers: the fields of a message, without their meaning.
+"""One execution trace of Chakra, a ``.et`` file: the wire format of its messages, and its nodes.
 
-A field is a key, ``number << 3 | wire type``, and a value. No schema is compiled, so files of any
-version can be read as far as they can be understood.
+In the wire format of protocol buffers, a field is a key, ``number << 3 | wire type``, and a value.
+No schema is compiled, so files of any version can be read as far as they can be understood.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from netsim.base.brief import brief
 from netsim.base.files import read_bytes
 from netsim.errors import TraceError
+
+# --- the wire format -----------------------------------------------------------------------
 
 #: Wire types: a varint, eight bytes, a length and as many bytes, four bytes.
 VARINT, EIGHT, LENGTH, FOUR = 0, 1, 2, 5
@@ -151,6 +153,8 @@ def encode(fields: Iterable[tuple[int, int | float | str | bytes]]) -> bytes:
             made += pack(number << 3 | LENGTH) + pack(len(content)) + content
     return bytes(made)
 
+
+# --- nodes ---------------------------------------------------------------------------------
 
 #: The types of nodes, by number.
 NODE_TYPES = ("INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV",

@@ -1,4 +1,4 @@
-"""Identifies the collectives of NCCL kernels from a profile: kind, ranks and size."""
+"""Profiles of PyTorch as jobs: computation and waits of GPUs, and collectives of NCCL's kernels."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from netsim.traces.training.kineto_events import (
 from netsim.traces.training.rank_trace import RankNode, RankTrace, join_copies
 from netsim.traces.training.scaling import Scaling, check_nodes, join
 from netsim.workload import JobSpec, Workload
+
+# --- collectives of NCCL's kernels ---------------------------------------------------------
 
 #: Bytes of the types of elements.
 _BYTES = {"Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2,
@@ -136,6 +138,7 @@ class NcclKernels:
         return [first + k * stride for k in range(count)]  # type: ignore[operator,arg-type]
 
 
+# --- jobs ----------------------------------------------------------------------------------
 @plain_numbers
 def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = False,
                 cpu: str = "recorded", replay: bool = False, drop_long: bool = False,

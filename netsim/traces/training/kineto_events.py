@@ -1,4 +1,4 @@
-"""The events of one profile of PyTorch, as written by Kineto."""
+"""The events of one profile of PyTorch, as written by Kineto, and what a GPU's events wait for."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from netsim.base.limits import check_limit, most
 from netsim.errors import NetsimWarning, TraceError
 from netsim.traces.files import json_problem, kind_of_json
 from netsim.traces.training.rank_trace import WEEK_S, too_long
+
+# --- events --------------------------------------------------------------------------------
 
 #: Kinds of events by their category, also in older files.
 _GPU = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "memcpy", "Memcpy": "memcpy",
@@ -306,6 +308,8 @@ def _groups(given: object) -> Iterator[tuple[str, list[int]]]:
         if isinstance(members, list) and all(type(each) is int for each in members):
             yield str(entry.get("pg_name")), members
 
+
+# --- dependencies --------------------------------------------------------------------------
 
 #: An event that starts later than this after all that it is known to wait for, in ns, has probably
 #: waited for something else, too.

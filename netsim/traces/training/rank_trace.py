@@ -1,4 +1,4 @@
-"""The operations of one rank, from its trace, before they are matched with other ranks."""
+"""The operations of one rank, from its trace; jobs in which all ranks do together what one does."""
 
 from __future__ import annotations
 
@@ -150,6 +150,7 @@ def listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, given[:_MOST_NAMED])) + more
 
 
+# --- ranks that do the same together -------------------------------------------------------
 def join_copies(trace: RankTrace, ranks: int) -> Programs | None:
     """Make the programs of ranks that are copies of one; see `netsim.traces.training.join`.
 

@@ -1,4 +1,7 @@
-"""Joins the traces of ranks to the operations of a job, by matching collectives and messages."""
+"""Joins the traces of ranks to the operations of a job, and makes many ranks from a few.
+
+Collectives and messages of ranks are matched. Replicas are copies, and groups grow.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from netsim.base.values import check_whole
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.operations import Operations, Sending
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
+
+# --- joining ranks -------------------------------------------------------------------------
 
 #: The longest run of waits of one rank that a message lists in full.
 _MOST_LINES = 4
@@ -267,6 +272,8 @@ def _group(group: str, members: tuple[int, ...]) -> str:
 def _what(node: RankNode) -> str:
     return f"{node.collective} of {node.payload} bytes"
 
+
+# --- more ranks ----------------------------------------------------------------------------
 
 #: What a rank of a growing group keeps: the size of its larger buffer, or of its input.
 _KEPT = ("buffer", "input")

@@ -1,4 +1,8 @@
-"""Bandwidths of collectives from SimAI's ``busbw.yaml``."""
+"""The arithmetic of SimAI's analytical tool: bandwidths, efficiencies and times of collectives.
+
+The tool's gigabytes per second are 2^30 bytes; here all rates are in bytes per second. At the end:
+jobs in which all ranks do the same, each in its own groups, from the trace of one rank.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ from netsim.llm.job import Grid
 from netsim.operations import Family, Programs, Row
 from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
+
+# --- bandwidths in busbw.yaml --------------------------------------------------------------
 
 _GROUPS = {"TP": "tp", "DP": "dp", "EP": "ep", "PP": "pp"}
 
@@ -77,6 +83,8 @@ def _rate(path: Path, number: int, key: str, text: str) -> float:
 def _refused(path: Path, number: int, problem: str) -> TraceError:
     return TraceProblemsError([Problem(number, problem)], path)
 
+
+# --- efficiencies and times ----------------------------------------------------------------
 
 #: Collectives of fewer bytes take a fixed time, by the number of ranks; of others none.
 SMALL = 1 << 20
@@ -361,6 +369,9 @@ def _exposed(ns: int, group: str, machines: Machines) -> int:
 
 
 Ints = NDArray[np.int64]
+
+
+# --- ranks that do the same, each in its groups --------------------------------------------
 
 #: Ranks are numbered as Megatron does: first within tensor groups, last across stages.
 _ORDER = "tp-cp-ep-dp-pp"
