@@ -1,110 +1,68 @@
-"""Draw the rooms of the package, from the ground up; the area of each is its number of lines.
+"""Draw the rooms of the package as boxes, from the ground up: writes ``docs/img/rooms.svg``.
 
-Boxes that would be too narrow for a name are wider than that.
-
-``python docs/developers/rooms.py`` writes ``docs/img/rooms.svg``. The order of the rooms is the one
-that ``tests/test_imports.py`` enforces.
+The order is that of ``ROOMS`` in ``tests/test_imports.py``. The area of a box is its number of
+lines, except that boxes too narrow for their names are wider.
 """
 
-import ast
 import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: The modules at the bottom are too small for boxes of their own.
-GROUND = "errors, columns, jobs, ..."
+#: The first room of each layer but the lowest.
+LAYERS = ("collectives", "fabric", "allocators", "cluster", "results", "analysis", "reproductions")
 
-#: Layers from the ground up: the first room of each.
-LAYERS = ("collectives", "fabric", "allocators", "cluster", "edge", "results", "analysis",
-          "plots", "reproductions")
+#: One box of the lowest layer, for modules that are in no group.
+SMALL = "errors, columns, job, workload, ..."
 
-#: The rooms of each group, and its colour.
+#: Groups of rooms, and their colours.
 GROUPS = {
-    "ground": ("#d9d9d9", ("base", GROUND)),
-    "what a run is given": (
-        "#fdd49e", ("collectives", "models", "workload", "llm", "network", "traces")),
-    "fabric, jobs, clusters, edge-clouds": (
-        "#a6cee3", ("fabric", "jobs", "cluster", "engine", "edge")),
-    "policies": ("#b2df8a", ("allocators", "predictors", "placements", "schedulers")),
-    "runs": ("#fb9a99", ("simulation", "gym", "scripting", "experiment_file",
-                         "studies", "reproductions")),
-    "results": ("#cab2d6", ("results", "analysis", "plots")),
-    "for users and developers": ("#ffffb3", ("testing", "cli")),
+    "ground": ("#d9d9d9", "base"),
+    "what a run is given": ("#fdd49e", "collectives models llm network traces"),
+    "fabric, jobs, clusters, edge-clouds": ("#a6cee3", "fabric jobs cluster engine edge"),
+    "policies": ("#b2df8a", "allocators predictors placements schedulers"),
+    "runs": ("#fb9a99", "simulation gym scripting experiment_file studies reproductions"),
+    "results": ("#cab2d6", "results analysis plots"),
+    "for users and developers": ("#ffffb3", "testing cli"),
 }
 
-WIDTH, HEIGHT, GAP, LEAST = 11.0, 7.6, 0.05, 1.0
+WIDTH, HEIGHT, LEAST = 11, 7.6, 1.3
 
+colours = {room: colour for colour, rooms in GROUPS.values() for room in rooms.split()}
+listed = re.search(r"^ROOMS = \((.*?)\)$", (ROOT / "tests" / "test_imports.py").read_text(),
+                   re.MULTILINE | re.DOTALL)[1]
+layers = [{}]
+for room in re.findall(r'"(\w+)"', listed):
+    if room in LAYERS:
+        layers.append({})
+    box, layer = (room, layers[-1]) if room in colours else (SMALL, layers[0])
+    layer[box] = layer.get(box, 0) + sum(
+        len(file.read_text().splitlines()) for pattern in (f"{room}.py", f"{room}/**/*.py")
+        for file in (ROOT / "netsim").glob(pattern))
 
-def rooms():
-    """Return the rooms in order, with their numbers of lines; the small modules are one."""
-    text = (ROOT / "tests" / "test_imports.py").read_text()
-    names = ast.literal_eval(re.search(r"^ROOMS = (\(.*?\))$", text, re.MULTILINE | re.DOTALL)[1])
-    lines = {GROUND: 0}
-    for name in names:
-        path = ROOT / "netsim" / name
-        files = path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]
-        count = sum(len(file.read_text().splitlines()) for file in files)
-        if name == "__main__":
-            lines["cli"] += count
-        elif name in {room for _, members in GROUPS.values() for room in members}:
-            lines[name] = count
-        else:
-            assert not path.is_dir(), f"{name} belongs to no group"
-            lines[GROUND] += count
-    return lines
-
-
-def layers(lines):
-    """Split the rooms into layers."""
-    found = [[]]
-    for name in lines:
-        if name in LAYERS:
-            found.append([])
-        found[-1].append(name)
-    return found
-
-
-def draw(lines):
-    """Return a figure with a box per room, its area in proportion to its lines."""
-    plt.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "rooms", "font.family": "sans-serif"}
-    colour = {room: shade for shade, members in GROUPS.values() for room in members}
-    fig, ax = plt.subplots(figsize=(WIDTH, HEIGHT + 0.9))
-    bottom, total = 0.0, sum(lines.values())
-    for layer in layers(lines):
-        of_layer = sum(lines[name] for name in layer)
-        height, left = HEIGHT * of_layer / total, 0.0
-        tall = height > 0.55
-        widths = [max(WIDTH * lines[name] / of_layer, LEAST) for name in layer]
-        for name, width in zip(layer, (WIDTH * each / sum(widths) for each in widths), strict=True):
-            ax.add_patch(Rectangle((left, bottom), width - GAP, height - GAP, linewidth=0.6,
-                                   facecolor=colour[name], edgecolor="#555555"))
-            text = name if tall else f"{name} {lines[name]:,}"
-            where = left + (width - GAP) / 2, bottom + (height - GAP) / 2
-            ax.annotate(text, where, (0, 5 if tall else 0), textcoords="offset points",
-                        ha="center", va="center",
-                        fontsize=min(11.0 if tall else 9.0, 82 * width / len(text)))
-            if tall:
-                ax.annotate(f"{lines[name]:,}", where, (0, -8), textcoords="offset points",
-                            ha="center", va="center", fontsize=8.5, color="#444444")
-            left += width
-        bottom += height
-    ax.legend([Rectangle((0, 0), 1, 1, facecolor=shade, edgecolor="#555555")
-               for shade, _ in GROUPS.values()], GROUPS, loc="upper center",
-              bbox_to_anchor=(0.5, 0.0), ncol=4, frameon=False, fontsize=9.5)
-    ax.annotate("", (-0.15, HEIGHT), (-0.15, 0), annotation_clip=False,
-                arrowprops={"arrowstyle": "<-", "color": "#555555"})
-    ax.annotate("imports", (-0.3, HEIGHT / 2), rotation=90, ha="center", va="center", fontsize=10,
-                color="#555555", annotation_clip=False)
-    ax.set(xlim=(-0.4, WIDTH), ylim=(-0.05, HEIGHT))
-    ax.axis("off")
-    return fig
-
-
-if __name__ == "__main__":
-    figure = draw(rooms())
-    figure.savefig(ROOT / "docs" / "img" / "rooms.svg", bbox_inches="tight",
-                   metadata={"Date": None, "Creator": None})
+plt.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "rooms", "font.family": "sans-serif"}
+fig, ax = plt.subplots(figsize=(WIDTH, HEIGHT + 0.9))
+bottom, total = 0, sum(sum(layer.values()) for layer in layers)
+for layer in layers:
+    of_layer, left = sum(layer.values()), 0
+    height = HEIGHT * of_layer / total
+    widths = [max(WIDTH * count / of_layer, LEAST) for count in layer.values()]
+    for (room, count), width in zip(layer.items(), widths, strict=True):
+        width *= WIDTH / sum(widths)
+        ax.bar(left, height, width, bottom, align="edge", edgecolor="white", linewidth=4,
+               color=colours.get(room, GROUPS["ground"][0]))
+        ax.text(left + width / 2, bottom + height / 2,
+                f"{room}{chr(10) if height > 0.55 else ' '}{count:,}", ha="center", va="center")
+        left += width
+    bottom += height
+ax.legend([Patch(color=colour) for colour, _ in GROUPS.values()], GROUPS,
+          loc="upper center", bbox_to_anchor=(0.5, 0), ncol=4, frameon=False)
+ax.annotate("", (-0.15, 0), (-0.15, HEIGHT), arrowprops={"arrowstyle": "->"})
+ax.text(-0.3, HEIGHT / 2, "imports", rotation=90, ha="center", va="center")
+ax.set(xlim=(-0.4, WIDTH), ylim=(-0.05, HEIGHT))
+ax.axis("off")
+fig.savefig(ROOT / "docs" / "img" / "rooms.svg", bbox_inches="tight",
+            metadata={"Date": None, "Creator": None})
