@@ -1,4 +1,4 @@
-"""Random edge-clouds: what holds under every scheduler, and A_online as its reference has it."""
+"""Random edge-clouds: what holds under every scheduler, and A_online as its twin has it."""
 
 from fractions import Fraction
 from itertools import pairwise

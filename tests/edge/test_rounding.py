@@ -185,7 +185,7 @@ def test_of_equal_jobs_that_wait_the_first_trains_first():
 @settings(max_examples=examples(150), deadline=None)
 @given(instances(), st.booleans(), st.sampled_from([3, 7, 10]))
 def test_a_online_with_floats_is_its_reference_with_fractions(instance, cloud, scale):
-    """Also where the reference computes with floats itself."""
+    """Also where the twin computes with floats itself."""
     servers, jobs, _ = instance
     system = EdgeCloud(servers)
     found = netsim.simulate(system, scaled(jobs, scale),

@@ -130,7 +130,7 @@ def test_who_starts_is_not_promoted(name):
     assert table(result, "finish_s", "promotions") == [[6, 0], [5, 1]]
 
 
-# --- as the reference -----------------------------------------------------------------------------
+# --- as the twin ----------------------------------------------------------------------------------
 
 def tenths(least, most):
     """Seconds of which floats round the sums, so that instants differ in their last digits."""
@@ -189,7 +189,7 @@ def by_the_reference(servers, jobs, name, options, costs, fault):
 @given(case=cases())
 @settings(max_examples=examples(60), deadline=None)
 def test_runs_are_those_of_the_reference(execution, case):
-    """The engine in floats decides as the reference does in fractions."""
+    """The engine in floats decides as the twin does in fractions."""
     servers, jobs, name, options, costs, fault = case
     expected = by_the_reference(*case)
     if expected is None:

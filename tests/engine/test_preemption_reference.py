@@ -1,4 +1,4 @@
-"""The reference of preemption: hand-made cases, the best schedule, and what always holds."""
+"""The twin of preemption: hand-made cases, the best schedule, and what always holds."""
 
 from fractions import Fraction
 from functools import cache

@@ -1,6 +1,6 @@
 """The whole simulator against a slow, obviously right one, on random chains of coflows.
 
-Policies are written here again, from the paper's text and on the reference blocks.
+Policies are written here again, from the paper's text and on the blocks of the twins.
 """
 
 import math
@@ -75,7 +75,7 @@ def fair(_, problem):
 
 
 def chains(workload, network):
-    """The jobs of a workload as the reference takes them."""
+    """The jobs of a workload as the twin takes them."""
     for job in workload:
         coflows, compute = [], []
         for stage in job.stages:
@@ -143,7 +143,7 @@ def test_weights_at_coflow_events(split, network, workload, interval):
 
 @st.composite
 def changes(draw, network):
-    """Up to four links degrade or fail for a while, as events and as the reference takes them."""
+    """Up to four links degrade or fail for a while, as events and as the twin takes them."""
     found = []
     for link in draw(st.lists(st.integers(0, network.links - 1), max_size=4, unique=True)):
         at = draw(st.integers(0, 12)) / 4

@@ -1,4 +1,4 @@
-"""Every compiled building block against its readable reference, on random views.
+"""Every compiled building block against its readable twin, on random views.
 
 The views hold coflows in step and not, flows that have ended, and links that are degraded or
 dead. Rates are held to 1e-9 of the largest link.
@@ -30,7 +30,7 @@ SHARES = st.sampled_from([0.0, 1e-12, 0.125, 0.3, 0.5, 0.9, 1.0])
 
 
 def problem(view):
-    """The view as the references take it."""
+    """The view as the twins take it."""
     return reference.Problem(view.flow_remaining, view.coflow, *view.paths, view.capacity)
 
 
@@ -234,7 +234,7 @@ def test_leaving_step_changes_nothing_that_a_policy_sees(view):
 @SETTINGS
 @given(views())
 def test_loads(view):
-    """`link_load` of the LP rates is the references' loads, summed over coflows."""
+    """`link_load` of the LP rates is the twin's loads, summed over coflows."""
     rates = view.lp_rates()
     close(view.link_load(rates), problem(view).link_load(rates).sum(axis=0), view)
 

@@ -1,4 +1,4 @@
-"""The compiled blocks that serve coflows and flows in order, against their references.
+"""The compiled blocks that serve coflows and flows in order, against their twins.
 
 On switches with links that are degraded or dead, and on a line of hosts, where flows cross one to
 three links that no two hosts share alike.

@@ -24,7 +24,7 @@ FLOWS = st.tuples(BYTES, BYTES, st.lists(st.integers(0, LINKS - 1), max_size=4),
 
 
 def check_rows(found, expected, kind):
-    """Check all columns; those that the reference does not name are zero."""
+    """Check all columns; those that the twin does not name are zero."""
     assert len(found) == len(expected)
     for name in kind.names:
         column = [row.get(name, 0) for row in expected]

@@ -67,7 +67,7 @@ def used_in(test):
 
 
 def test_a_row_names_a_test_that_uses_its_twin():
-    """There is such a reference, and the code of the test calls it or hands it on."""
+    """There is such a twin, and the code of the test calls it or hands it on."""
     check_each(names_a_test, held(), lambda row: ", ".join(row[0]))
 
 

@@ -1,4 +1,4 @@
-"""Preemption: every worked case with the reference, in fractions exactly and in floats to 1e-9."""
+"""Preemption: every worked case with the twin, in fractions exactly and in floats to 1e-9."""
 
 import csv
 import json
@@ -38,10 +38,10 @@ def check_with_the_reference(path):
         assert_as_expected(case, lambda case=case: outcome(run_case(case, float)))
 
 
-# --- the reference -------------------------------------------------------------------------------
+# --- the twin ------------------------------------------------------------------------------------
 
 def run_case(case, number, scheduler=None):
-    """Run a case with the reference in numbers of one kind; return its jobs."""
+    """Run a case with the twin in numbers of one kind; return its jobs."""
     return run_jobs(
         case["cluster"]["gpus"],
         [ClusterJob(job["id"], number(job["arrival_s"]), job["gpus"], job["iterations"],
@@ -71,7 +71,7 @@ def in_numbers(options, number):
 
 
 def outcome(jobs):
-    """What became of jobs of the reference, in the words of the golden cases."""
+    """What became of jobs of the twin, in the words of the golden cases."""
     return [{"id": job.id, "start": job.start, "finish": job.finish,
              "preemptions": job.preemptions, "restarts": job.restarts,
              "promotions": job.promotions, "held_gpu_s": job.held_gpu_s,

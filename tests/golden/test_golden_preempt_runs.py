@@ -32,7 +32,7 @@ def test_random_cases(preempt_random_case, execution):
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_sixty_jobs(preempt_sixty_case, execution):
-    """The trace of Tiresias' simulator; queues as lists are a policy of the reference alone."""
+    """The trace of Tiresias' simulator; queues as lists are a policy of the twin alone."""
     for case in sixty_cases(preempt_sixty_case):
         if case["queue_order"] == "as specified":
             jobs = run_case(case, execution).jobs.sort_values("job")
