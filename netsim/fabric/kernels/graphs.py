@@ -50,7 +50,7 @@ class GraphArrays(NamedTuple):
 
 
 class ChainArrays(NamedTuple):
-    """The jobs that the fabric runs by itself; for the fields, see `netsim.fabric.graphs`."""
+    """The jobs that the fabric runs by itself; for the fields, see `netsim.fabric.chains`."""
 
     of_jobs: NDArray[Any]
     running: NDArray[np.int64]
