@@ -29,6 +29,8 @@ from netsim.results.tables import CoflowNumbers
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
 
+Floats = NDArray[np.float64]
+
 
 # --- what a workload emits, without a run --------------------------------------------------
 class Emitted(NamedTuple):
@@ -147,8 +149,6 @@ def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival:
 
 #: Names of the bounds, in order of the time to compute them.
 BOUNDS = ("isolation", "single-link", "bssi", "lp")
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

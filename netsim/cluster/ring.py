@@ -22,6 +22,8 @@ from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
 from netsim.workload import Flows, JobSpec, Stage
 
+Ints = NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True)
 class RingLayout:
@@ -222,9 +224,6 @@ def model_of(job: JobSpec) -> ParallelModel:
 def _ring(ranks: int, compute_s: float, nbytes: float) -> ParallelModel:
     """Make the model of a ring."""
     return ParallelModel([ModelStage(ranks, backward_s=compute_s, param_bytes=nbytes)], name="ring")
-
-
-Ints = NDArray[np.int64]
 
 
 # --- slices --------------------------------------------------------------------------------

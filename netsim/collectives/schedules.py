@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
+Ints = NDArray[np.int64]
+
 
 # --- direct exchanges ----------------------------------------------------------------------
 def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -90,9 +92,6 @@ def ring_chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
         src = (begin + link) % n
         made.append(one_step(src, (src + 1) % n, step - link, 1, chunks, adds))
     return made
-
-
-Ints = NDArray[np.int64]
 
 
 # --- trees ---------------------------------------------------------------------------------

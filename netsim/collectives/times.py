@@ -60,6 +60,8 @@ from netsim.collectives.messages import Messages, Round, Schedule, Sizes, split
 
 Floats = NDArray[np.float64]
 
+Ints = NDArray[np.int64]
+
 
 # --- closed forms --------------------------------------------------------------------------
 class _Given(NamedTuple):
@@ -237,8 +239,6 @@ _FORMULAS: dict[tuple[str, str], Callable[[_Given], _Found]] = {
     ("send-recv", "direct"): lambda g: (1, g.messages * g.nbytes),
     ("barrier", "dissemination"): lambda g: ((g.n - 1).bit_length(), 0.0),
 }
-
-Ints = NDArray[np.int64]
 
 
 # --- from messages -------------------------------------------------------------------------

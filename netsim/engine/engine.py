@@ -37,6 +37,8 @@ from netsim.workload import JobSpec
 
 Ints = NDArray[np.int64]
 
+Floats = NDArray[np.float64]
+
 
 # --- the GPUs ------------------------------------------------------------------------------
 class GpuPool:
@@ -121,9 +123,6 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
     return view
-
-
-Floats = NDArray[np.float64]
 
 
 # --- the engine ----------------------------------------------------------------------------

@@ -20,6 +20,10 @@ from netsim.models.iteration_time import alpha_min_bound
 from netsim.ties import is_now
 from netsim.workload import JobSpec
 
+Ints = NDArray[np.int64]
+
+Floats = NDArray[np.float64]
+
 # --- estimates -----------------------------------------------------------------------------
 
 #: Estimated seconds per iteration of a job without an estimate: SJF-BCO, Section 7.
@@ -62,11 +66,6 @@ def _expected(job: JobSpec, cluster: Cluster, known: dict[ParallelModel, float])
     if model not in known:
         known[model] = alpha_min_bound(model, server_kind(cluster))
     return known[model]
-
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 
 # --- accounts ------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import OperationGraph, StageGraph
 from netsim.jobs.plan import JobPlan
 
+Floats = NDArray[np.float64]
+
 
 class Arrivals:
     """Calls `arrive` with the number of each job that arrives; one event is pending for all jobs.
@@ -57,9 +59,6 @@ class Arrivals:
             self._jobs = np.insert(self._jobs, place, job)
             if place == self._next:
                 self._await()
-
-
-Floats = NDArray[np.float64]
 
 
 # --- what jobs will send -------------------------------------------------------------------

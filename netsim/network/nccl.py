@@ -23,6 +23,8 @@ from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
 
+Ints = NDArray[np.int64]
+
 # --- the server in the file ----------------------------------------------------------------
 
 #: Bytes per second of one GB/s, as NCCL counts them.
@@ -318,9 +320,6 @@ def _nvlink(sm: int | None) -> float:
     if sm == 86:
         return _NVLINK_86
     return next((rate for least, rate in _NVLINKS if sm is not None and sm >= least), 20.0)
-
-
-Ints = NDArray[np.int64]
 
 
 # --- the network ---------------------------------------------------------------------------

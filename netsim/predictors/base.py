@@ -13,6 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError, UnknownNameError
 
+Floats = NDArray[np.float64]
+
+Ints = NDArray[np.int64]
+
 #: Function called with the progress of a fit, as ``report(done, total)``, such as trees.
 Report = Callable[[int, int], None]
 
@@ -143,11 +147,6 @@ class Guarded:
             raise InputError(f"predictor {self.name!r} must predict one finite number per job, "
                              f"not {reprlib.repr(predicted)} for {len(rows):,} jobs")
         return np.maximum(found, 0.0)
-
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 
 # --- simple predictors ---------------------------------------------------------------------

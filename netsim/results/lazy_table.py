@@ -151,11 +151,10 @@ class SpilledNotes:
         return {key: np.concatenate(parts) for key, parts in self._columns.items()}
 
 
+# --- data frames when asked for ------------------------------------------------------------
+
 #: Columns by name: a mapping of them, or a structured array.
 Columns = Mapping[str, NDArray[Any]] | NDArray[Any]
-
-
-# --- data frames when asked for ------------------------------------------------------------
 
 #: Number of rows that are read, converted and written at once.
 _CHUNK = 1 << 14

@@ -41,6 +41,8 @@ from netsim.workload import History, JobSpec, Workload, column
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
 
+Floats = NDArray[np.float64]
+
 
 # --- Ctrl-C --------------------------------------------------------------------------------
 @contextmanager
@@ -170,9 +172,6 @@ def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
     return pd.DataFrame({
         "link": np.array(network.link_names), "capacity": capacity.copy(), "rate": rate,
         "utilisation": used, "flows": flows})
-
-
-Floats = NDArray[np.float64]
 
 
 # --- targets -------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 from netsim.testing.cases import Case
 
+Floats = NDArray[np.float64]
+
 
 # --- the search ----------------------------------------------------------------------------
 class Shrinkable(Protocol):
@@ -156,7 +158,6 @@ def noted(note: str) -> Iterator[None]:
 #: The message about an allocator whose answer is not valid.
 MISFIT = "does not return an Allocation that fits the view"
 
-Floats = NDArray[np.float64]
 
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 

@@ -25,6 +25,8 @@ from netsim.operations import Family, Programs, Row
 from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
 
+Ints = NDArray[np.int64]
+
 # --- bandwidths in busbw.yaml --------------------------------------------------------------
 
 _GROUPS = {"TP": "tp", "DP": "dp", "EP": "ep", "PP": "pp"}
@@ -366,9 +368,6 @@ def _exposed(ns: int, group: str, machines: Machines) -> int:
     """Compute the exposed nanoseconds of a collective, in single precision as in the tool."""
     hidden = machines.overlap.get("dp" if group == "dp-ep" else group, 0.0)
     return int(np.float32(ns) * np.float32(1 - hidden))
-
-
-Ints = NDArray[np.int64]
 
 
 # --- ranks that do the same, each in its groups --------------------------------------------
