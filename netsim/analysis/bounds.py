@@ -75,7 +75,7 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
                                   demand.weight, least[k], demand)
 
 
-class _Iteration(NamedTuple):
+class _IterationBounds(NamedTuple):
     """The graph of an iteration, with the span of each stage and the least time of its coflow."""
 
     graph: StageGraph | OperationGraph
@@ -83,7 +83,7 @@ class _Iteration(NamedTuple):
     least: Sequence[float]
 
 
-def _iterations(plan: JobPlan, network: Topology) -> Iterator[_Iteration]:
+def _iterations(plan: JobPlan, network: Topology) -> Iterator[_IterationBounds]:
     """Yield the iterations of a job."""
     arrival_s = plan.spec.arrival_s
     if isinstance(plan.graph(0), OperationGraph):
@@ -94,7 +94,7 @@ def _iterations(plan: JobPlan, network: Topology) -> Iterator[_Iteration]:
         graph = plan.graph(iteration)
         least = _alone(graph.demands, network)
         spans = _earliest(graph, least, whole, arrival_s)
-        yield _Iteration(graph, spans, least)
+        yield _IterationBounds(graph, spans, least)
         whole = _Span(whole.start, max(span.end for span in spans), True,
                       all(span.ends_then for span in spans))
 
@@ -105,7 +105,7 @@ def _alone(demands: Iterable[RoutedCoflow | None], network: Topology) -> list[fl
             for demand in demands]
 
 
-def _of_ranks(plan: JobPlan, network: Topology) -> Iterator[_Iteration]:
+def _of_ranks(plan: JobPlan, network: Topology) -> Iterator[_IterationBounds]:
     """Yield the iterations of a job whose ranks compute.
 
     Where computations take turns, any of them may be held up by one that waits for a coflow.
@@ -121,7 +121,7 @@ def _of_ranks(plan: JobPlan, network: Topology) -> Iterator[_Iteration]:
         starts_then = (count == sends) & graph.in_order
         columns = ends - alone, ends, starts_then, starts_then & ~sends
         spans = [_Span(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
-        yield _Iteration(graph, spans, alone.tolist())
+        yield _IterationBounds(graph, spans, alone.tolist())
 
 
 def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival: float

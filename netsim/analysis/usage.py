@@ -297,7 +297,7 @@ class Computation(NamedTuple):
     end_s: float
 
 
-class _Sent(NamedTuple):
+class _CoflowTimes(NamedTuple):
     """Recorded times and width of a coflow."""
 
     valid_s: float
@@ -314,7 +314,7 @@ class _Ended(NamedTuple):
 
 _COLUMNS = ["iteration", "stage", "valid_s", "finish_s", "width"]
 
-_NEVER = _Sent(math.inf, math.inf, 0)
+_NEVER = _CoflowTimes(math.inf, math.inf, 0)
 
 
 def computations(result: Result, workload: Workload) -> Iterator[Computation]:
@@ -357,16 +357,16 @@ class _Coflows:
         self._jobs = table["job"].to_numpy()[order]
         self._table = table[_COLUMNS].iloc[order]
 
-    def of(self, job: int) -> dict[tuple[int, str], _Sent]:
+    def of(self, job: int) -> dict[tuple[int, str], _CoflowTimes]:
         """The coflows of a job, by iteration and stage."""
         rows = self._table.iloc[slice(*np.searchsorted(self._jobs, [job, job + 1]))]
         columns: list[list[Any]] = [rows[name].tolist() for name in _COLUMNS]
-        return {(iteration, stage): _Sent(*times)
+        return {(iteration, stage): _CoflowTimes(*times)
                 for iteration, stage, *times in zip(*columns, strict=True)}
 
 
 def _of_job(place: int, job: JobSpec, seed: int, fixed: Sequence[Stage] | None,
-            sent: Mapping[tuple[int, str], _Sent], grid: Grid) -> Iterator[Computation]:
+            sent: Mapping[tuple[int, str], _CoflowTimes], grid: Grid) -> Iterator[Computation]:
     """Yield the computations of one job."""
     begin = job.arrival_s
     for iteration in range(job.iterations):
@@ -376,7 +376,7 @@ def _of_job(place: int, job: JobSpec, seed: int, fixed: Sequence[Stage] | None,
             stage = stages[k]
             start = max([begin, job.arrival_s + stage.release_s,
                          *(ended[parent].seen_s for parent in dag.after[k])])
-            own = _Sent(start + stage.compute_s, start + stage.compute_s, 0)
+            own = _CoflowTimes(start + stage.compute_s, start + stage.compute_s, 0)
             if stage.flows is not None:
                 own = sent.get((iteration, stage.name), _NEVER)
                 start = own.valid_s - stage.compute_s
@@ -388,7 +388,7 @@ def _of_job(place: int, job: JobSpec, seed: int, fixed: Sequence[Stage] | None,
             return
 
 
-def _end(own: _Sent, holders: Sequence[_Ended], grid: Grid) -> _Ended:
+def _end(own: _CoflowTimes, holders: Sequence[_Ended], grid: Grid) -> _Ended:
     """Find the end of a stage, which may have to wait for others to finish."""
     if own.finish_s == math.inf:
         return _Ended(math.inf, math.inf)

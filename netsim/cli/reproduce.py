@@ -13,7 +13,7 @@ from netsim.cli.completion import named
 from netsim.cli.options import EXIT_FAILED, JSON, check_picture_file, echo, echo_json, seeds_of
 
 if TYPE_CHECKING:
-    from netsim.reproductions.ledger import Paper, Row
+    from netsim.reproductions.ledger import Paper, Statement
     from netsim.reproductions.reproduction import Reproduced
 
 
@@ -167,7 +167,7 @@ def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, see
     from netsim.cli.tables import print_claims
     from netsim.errors import InputError, UnknownNameError
 
-    row: Row | None = paper.row(identity)
+    row: Statement | None = paper.row(identity)
     if row is None:
         raise UnknownNameError(f"row of {paper.name}", identity, [row.id for row in paper.rows])
     if keep:

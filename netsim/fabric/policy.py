@@ -121,7 +121,7 @@ class Ruling:
         self._coflows = _unknown(size, rule_rows.COFLOWS)
         self._jobs = _unknown(len(self._table.jobs), rule_rows.JOBS)
         key, tie, share, most, weight, limit = np.empty((6, size))
-        self._order = rules.Order(
+        self._order = rules.RuleOutput(
             key, tie, share, most, weight, np.empty(size, np.int64), limit,
             np.empty(max(rule.queues, 1)), np.empty(1), np.empty(len(rule.notes)),
             np.empty(len(self._values)))
@@ -277,7 +277,7 @@ class Ruling:
     def wrong(self) -> str:
         """Describe the fault in the rule's last answer."""
         field, at = self._fault.tolist()
-        name = rules.Order._fields[field]
+        name = rules.RuleOutput._fields[field]
         value = self._order[field][at].item()
         if name == "wake_at":
             return f"has a rule ({self.rule.place}) that asks to be woken at {value!r} s, which " \

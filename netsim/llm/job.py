@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import check_options
 from netsim.errors import InputError, UnknownNameError
-from netsim.llm.rank_program import Step, rank_program
+from netsim.llm.rank_program import RankStep, rank_program
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
 from netsim.operations import Family, Operations, Programs, Row
@@ -24,19 +24,19 @@ Ints = NDArray[np.int64]
 
 
 # --- groups of ranks -----------------------------------------------------------------------
-class Grid(NamedTuple):
+class RankGrid(NamedTuple):
     """The rank at each coordinate of a setup, for routed experts and for all else."""
 
     dense: Ints  #: shape (pp, dp, cp, tp); for all but routed experts
     expert: Ints  #: shape (pp, dp cp/ep, ep, tp); for routed experts
 
     @classmethod
-    def of(cls, setup: TrainingSetup) -> Grid:
+    def of(cls, setup: TrainingSetup) -> RankGrid:
         """Number the ranks of a setup."""
         return cls.make(setup.tp, setup.cp, setup.ep, setup.dp, setup.pp, setup.order)
 
     @classmethod
-    def make(cls, tp: int, cp: int, ep: int, dp: int, pp: int, order: str) -> Grid:
+    def make(cls, tp: int, cp: int, ep: int, dp: int, pp: int, order: str) -> RankGrid:
         """Number ranks in an order, one of `ORDERS`."""
         dense, expert = (dp, cp, tp), (dp * cp // ep, ep, tp)
         ranks = np.arange(tp * cp * dp * pp)
@@ -63,7 +63,7 @@ class Grid(NamedTuple):
                 }[kind]()
 
 
-def groups_of(grid: Grid) -> dict[str, list[list[int]]]:
+def groups_of(grid: RankGrid) -> dict[str, list[list[int]]]:
     """List all groups of each kind, in order of their first ranks."""
     stages = len(grid.dense)
     pipelines = np.moveaxis(grid.dense, 0, -1).reshape(-1, stages)
@@ -88,7 +88,7 @@ class _Assembly:
     """Gives each step of each stage a row; a communication has one operation per group."""
 
     def __init__(self, setup: TrainingSetup) -> None:
-        self._grid = Grid.of(setup)
+        self._grid = RankGrid.of(setup)
         self._setup = setup
         self._programs = [rank_program(setup, stage) for stage in range(setup.pp)]
         self._size = setup.world // setup.pp
@@ -109,7 +109,7 @@ class _Assembly:
         return Programs(tuple(self._rows), *self._relations(rows), tuple(self._families),
                         self._setup.world)
 
-    def _row(self, stage: int, step: Step) -> int:
+    def _row(self, stage: int, step: RankStep) -> int:
         """Add the row of a step, or find the one that it shares; return its place."""
         if step.kind == "compute":
             return self._add(step, self._grid.stage(stage), -1, self._each)
@@ -121,7 +121,7 @@ class _Assembly:
         groups, of_rank = self._groups_of(step.group, stage)
         return self._add(step, None, self._family(step, stage, groups), of_rank)
 
-    def _across(self, stage: int, step: Step) -> int:
+    def _across(self, stage: int, step: RankStep) -> int:
         """Return the row of a step that several stages share; the first one makes it."""
         if step.name not in self._spanning:
             if step.group == "world":
@@ -132,7 +132,7 @@ class _Assembly:
             self._spanning[step.name] = made
         return self._spanning[step.name]
 
-    def _add(self, step: Step, ranks: Ints | None, family: int, of_rank: Ints) -> int:
+    def _add(self, step: RankStep, ranks: Ints | None, family: int, of_rank: Ints) -> int:
         count = int(of_rank.max()) + 1
         self._rows.append(Row(step.name, step.stream, ranks, step.seconds, family, count, of_rank))
         return len(self._rows) - 1
@@ -146,7 +146,7 @@ class _Assembly:
             self._groups[kind, stage] = groups, of_rank
         return self._groups[kind, stage]
 
-    def _family(self, step: Step, stage: int, groups: Ints) -> int:
+    def _family(self, step: RankStep, stage: int, groups: Ints) -> int:
         """Return the index of a step's family, which equal steps share."""
         key = f"{step.group} {step.peer}", stage, step.kind, step.payload
         if key not in self._known:

@@ -25,7 +25,7 @@ from netsim.llm.setup import TrainingSetup
 _OPTIMIZER, _GATHERED = "optimizer", "gathered"
 
 
-class Step(NamedTuple):
+class RankStep(NamedTuple):
     """A step of a rank: a computation, or the rank's part in a communication."""
 
     stream: str  #: steps of one stream run one after the other
@@ -41,15 +41,15 @@ class Step(NamedTuple):
     peer: int = -1  #: the stage that a send goes to
 
 
-def rank_program(setup: TrainingSetup, stage: int) -> list[Step]:
+def rank_program(setup: TrainingSetup, stage: int) -> list[RankStep]:
     """Return the steps of a rank of a pipeline stage, in the order in which it issues them.
 
     Places of steps in the previous iteration refer to the same list.
     """
-    return _Rank(setup, stage).program()
+    return _ProgramBuilder(setup, stage).program()
 
 
-class _Rank:
+class _ProgramBuilder:
     """Issues the steps of a rank.
 
     `_front` are the steps that must be complete before the rank continues. A blocking step waits
@@ -58,7 +58,7 @@ class _Rank:
 
     def __init__(self, setup: TrainingSetup, stage: int) -> None:
         self._setup, self._stage = setup, stage
-        self._steps: list[Step] = []
+        self._steps: list[RankStep] = []
         self._front: set[int] = set()
         self._waits: set[str] = set()  # marks of the previous iteration, for the next blocking step
         self._receives: list[tuple[int, str]] = []  # for the next blocking step
@@ -75,7 +75,7 @@ class _Rank:
         self._uses = list(self._parts_in_order()) if setup.zero == 3 else []
         self._used = 0
 
-    def program(self) -> list[Step]:
+    def program(self) -> list[RankStep]:
         """Return the steps of an iteration."""
         setup = self._setup
         self._waits = {_OPTIMIZER} if setup.overlap_param_gather else {_OPTIMIZER, _GATHERED}
@@ -90,7 +90,7 @@ class _Rank:
         self._step()
         return list(self._resolved())
 
-    def _resolved(self) -> Iterator[Step]:
+    def _resolved(self) -> Iterator[RankStep]:
         """Yield the steps, with the places of what they wait for in the previous iteration."""
         for place, step in enumerate(self._steps):
             marks = self._previous.get(place, set())
@@ -111,8 +111,9 @@ class _Rank:
         self._firsts.setdefault(stream, place)
         self._last[stream] = place
         self._previous[place] = set(waits)
-        self._steps.append(Step(stream, kind, f"{self._where}/{label}", seconds, group, payload,
-                                tuple(sorted(behind)), (), tuple(receives), peer))
+        self._steps.append(RankStep(
+            stream, kind, f"{self._where}/{label}", seconds, group, payload,
+            tuple(sorted(behind)), (), tuple(receives), peer))
         return place
 
     def _block(self, stream: str, kind: str, label: str, *, seconds: float = 0.0, group: str = "",

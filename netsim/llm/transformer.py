@@ -155,7 +155,7 @@ class Transformer:
         return n * h * width + ((n - 1) * width + h if self.bias else 0)
 
 
-class _Published:
+class _PublishedTransformer:
     """A transformer of the catalogue; call it to make the transformer, with changes if wanted."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -184,7 +184,8 @@ def _catalogue() -> dict[str, dict[str, Any]]:
 
 
 #: Ready-made transformers; each is called with parameters that differ.
-LLMS = Registry("llm", {name: _Published(facts) for name, facts in _catalogue().items()},
+LLMS = Registry("llm", {name: _PublishedTransformer(facts)
+                        for name, facts in _catalogue().items()},
                 accepts=lambda made: isinstance(made, Transformer),
                 refusal="is not a netsim.llm.Transformer")
 

@@ -131,7 +131,7 @@ def make_model(name: str, gpus: int, *, stages: int | None = None,
     return made
 
 
-class _Published:
+class _PublishedModel:
     """A model of the catalogue, which is called to make a `ParallelModel`."""
 
     def __init__(self, name: str, facts: dict[str, Any]) -> None:
@@ -215,5 +215,5 @@ def _read() -> dict[str, Any]:
 
 
 #: The models of the catalogue; each is called with a number of GPUs.
-MODELS = Registry("model", {name: _Published(name, facts)
+MODELS = Registry("model", {name: _PublishedModel(name, facts)
                             for name, facts in _read()["models"].items()})

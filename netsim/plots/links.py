@@ -51,7 +51,7 @@ _SEEN = 0.02  # utilisation from which a shade can be told from white
 _WHOLE = 1e-9  # tolerance for rounding of a share of time
 
 
-class _Row(NamedTuple):
+class _StripRow(NamedTuple):
     """A row of a strip: its name, and its links."""
 
     name: str
@@ -149,7 +149,7 @@ def _failures(table: pd.DataFrame) -> dict[str, tuple[tuple[float, float], ...]]
 
 
 def _ranked(used: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame],
-            failed: Mapping[str, Mapping[str, Any]], most: int) -> list[_Row]:
+            failed: Mapping[str, Mapping[str, Any]], most: int) -> list[_StripRow]:
     """Rank rows of all links in use or failed, grouped if they are more than `most`.
 
     The busiest are first, but failed ones are among the first `most`.
@@ -159,7 +159,7 @@ def _ranked(used: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame]
     when = {link: tuple(own.get(link) for own in failed.values())
             for link in {link for own in failed.values() for link in own}}
     busy = means[(means["bytes"] > 0) | means.index.isin([*when])]
-    rows = [_Row(link, [link]) for link in busy.index]
+    rows = [_StripRow(link, [link]) for link in busy.index]
     if len(busy) > most:
         capacity = pd.concat(tables.values()).groupby("link", observed=True)["capacity"].max()
         rows = list(_groups({link: (capacity[link], when.get(link)) for link in busy.index}))
@@ -172,7 +172,7 @@ def _ranked(used: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame]
     return [*(row for row in rows if row in first), *(row for row in rows if row not in first)]
 
 
-def _in_words(shown: Sequence[_Row], ranked: Sequence[_Row], total: int) -> str:
+def _in_words(shown: Sequence[_StripRow], ranked: Sequence[_StripRow], total: int) -> str:
     """Say which of the rows are shown, for a network of `total` links."""
     in_use = sum(len(row.links) for row in ranked)
     if len(ranked) < in_use:
@@ -190,7 +190,7 @@ def _busiest(count: int, noun: str = "") -> str:
     return f"the {'' if one else f'{count} '}busiest{noun and f' {noun}' + 's' * (not one)}"
 
 
-def _groups(links: Mapping[str, Any]) -> Iterable[_Row]:
+def _groups(links: Mapping[str, Any]) -> Iterable[_StripRow]:
     """Group links that have equal values; each goes to the largest group that it may be in."""
     keys = {link: [(*key, value) for key in _keys(link)] for link, value in links.items()}
     sizes = Counter(key for own in keys.values() for key in own)
@@ -199,7 +199,7 @@ def _groups(links: Mapping[str, Any]) -> Iterable[_Row]:
         grouped.setdefault(max(own, key=sizes.__getitem__), []).append(link)
     for members in grouped.values():
         count = f" ({len(members)})" if len(members) > 1 else ""
-        yield _Row(_common(members) + count, members)
+        yield _StripRow(_common(members) + count, members)
 
 
 def _keys(link: str) -> list[tuple[str, str]]:
@@ -232,7 +232,7 @@ def _common(names: Sequence[str]) -> str:
 # --- strips --------------------------------------------------------------------------------
 
 
-def _new_strips(rows: Sequence[_Row], strips: int) -> list[Axes]:
+def _new_strips(rows: Sequence[_StripRow], strips: int) -> list[Axes]:
     """Make axes on a new figure, which is wider for long names."""
     height_in = max(_ROW_IN * len(rows), _LEAST_IN)
     names_in = _LETTER_IN * max(len(row.name) for row in rows)
@@ -254,7 +254,7 @@ def _draw_strip(ax: Axes, strip: Floats, edges: Floats) -> None:
         spine.set_color(GREY)
 
 
-def _draw_failures(ax: Axes, rows: Sequence[_Row],
+def _draw_failures(ax: Axes, rows: Sequence[_StripRow],
                    failed: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """Hatch the time for which the links of a row, which fail together, had failed."""
     for place, row in enumerate(rows):
@@ -262,7 +262,7 @@ def _draw_failures(ax: Axes, rows: Sequence[_Row],
         ax.broken_barh(spells, (place - 0.5, 1), **_FAILED)
 
 
-def _over_time(loads: pd.DataFrame, rows: Sequence[_Row], edges: Floats) -> Floats:
+def _over_time(loads: pd.DataFrame, rows: Sequence[_StripRow], edges: Floats) -> Floats:
     """Compute the mean utilisation of the busiest link of each row in each interval.
 
     The result has shape (rows, intervals).
@@ -282,7 +282,7 @@ def _over_time(loads: pd.DataFrame, rows: Sequence[_Row], edges: Floats) -> Floa
     return strips
 
 
-def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_Row]) -> None:
+def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_StripRow]) -> None:
     """Write the share of time for which each row was full beside it, or the range of its links."""
     for place in map(int, ax.get_yticks()):  # the rows whose names have room
         shares = full[rows[place].links]

@@ -1,4 +1,4 @@
-"""Claims of papers, how measured values compare with them, and the rules of verdicts."""
+"""Claims of papers, how measured values compare with them, and the criteria of verdicts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _FROM_WORST = (NOT_MEASURED, DIFFERS, PARTLY, HOLDS)
 VERDICTS = (HOLDS, PARTLY, DIFFERS, CANNOT_BE_TOLD, OUT_OF_SCOPE)
 
 
-class Rule(NamedTuple):
-    """The values for which a statement holds: those between two bounds."""
+class Criterion(NamedTuple):
+    """The criterion of a statement: it holds for the values between two bounds."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -43,12 +43,12 @@ class Rule(NamedTuple):
         """Whether the statement holds for a value."""
         return (self.low <= value <= self.high) if self.closed else (self.low < value < self.high)
 
-    def verdict(self, value: float, low: float, high: float, sense: Rule | None = None) -> str:
+    def verdict(self, value: float, low: float, high: float, sense: Criterion | None = None) -> str:
         """Judge a measured value and its interval, whose ends are NaN if there is none.
 
-        `HOLDS` if the whole interval fulfils the rule; `PARTLY` if the value does so, but not its
-        whole interval, or if the whole interval fulfils `sense`, a weaker rule of values that agree
-        at least in their direction; `DIFFERS` if neither; `NOT_MEASURED` if the value is NaN.
+        `HOLDS` if the whole interval meets the criterion; `PARTLY` if the value does, but not its
+        whole interval, or if the whole interval meets `sense`, a weaker criterion of values that
+        agree at least in their direction; `DIFFERS` if neither; `NOT_MEASURED` if the value is NaN.
         """
         if not math.isfinite(value):
             return NOT_MEASURED
@@ -58,9 +58,9 @@ class Rule(NamedTuple):
         in_sense = sense is not None and sense.holds(value) and all(map(sense.holds, ends))
         return PARTLY if in_sense or self.holds(value) else DIFFERS
 
-    def room(self, value: float, low: float, high: float, sense: Rule | None = None
+    def room(self, value: float, low: float, high: float, sense: Criterion | None = None
              ) -> tuple[int, float]:
-        """Rank how well a value and its interval fulfil the rule; the least is the worst.
+        """Rank how well a value and its interval meet the criterion; the least is the worst.
 
         The first number is the place of the verdict, the second the distance of the interval from
         the nearer bound, negative beyond it.
@@ -70,7 +70,7 @@ class Rule(NamedTuple):
         return place, min(min(ends) - self.low, self.high - max(ends))
 
     def __str__(self) -> str:
-        """Write the rule in a few signs, as in ``< 1``."""
+        """Write the criterion in a few signs, as in ``< 1``."""
         if self.low == self.high:
             return f"= {self.low:g}"
         signs = ("≥", "≤") if self.closed else (">", "<")
@@ -80,29 +80,29 @@ class Rule(NamedTuple):
         return f"{self.low:g} to {self.high:g}"
 
 
-def below(bound: float) -> Rule:
-    """Make the rule: less than a bound."""
-    return Rule(high=bound)
+def below(bound: float) -> Criterion:
+    """The criterion: less than a bound."""
+    return Criterion(high=bound)
 
 
-def above(bound: float) -> Rule:
-    """Make the rule: more than a bound."""
-    return Rule(low=bound)
+def above(bound: float) -> Criterion:
+    """The criterion: more than a bound."""
+    return Criterion(low=bound)
 
 
-def at_most(bound: float) -> Rule:
-    """Make the rule: a bound, or less."""
-    return Rule(high=bound, closed=True)
+def at_most(bound: float) -> Criterion:
+    """The criterion: a bound, or less."""
+    return Criterion(high=bound, closed=True)
 
 
-def at_least(bound: float) -> Rule:
-    """Make the rule: a bound, or more."""
-    return Rule(low=bound, closed=True)
+def at_least(bound: float) -> Criterion:
+    """The criterion: a bound, or more."""
+    return Criterion(low=bound, closed=True)
 
 
-def near(value: float, within: float) -> Rule:
-    """Make the rule: no more than `within` from a value."""
-    return Rule(value - within, value + within, closed=True)
+def near(value: float, within: float) -> Criterion:
+    """The criterion: no more than `within` from a value."""
+    return Criterion(value - within, value + within, closed=True)
 
 
 positive, above_one, below_one = above(0), above(1), below(1)
@@ -242,8 +242,8 @@ class Claim:
     text: str  #: begins with the measured quantity
     paper: str  #: the paper's value, or ``"-"`` if it gives none
     measure: Callable[[Runs], pd.Series]  #: the quantity for each seed
-    rule: Rule
-    sense: Rule | None = None  #: values that agree at least in their direction
+    criterion: Criterion
+    sense: Criterion | None = None  #: values that agree at least in their direction
     percent: bool = False
     scale: Scale = RATIO
 
@@ -252,15 +252,16 @@ class Claim:
         values = self.measure(runs)
         mean, low, high = self.scale.interval(values)
         known = len(values) > 0 and bool(np.isfinite(values).all())
-        measured, holds_on, held, even = "-", "-", values.map(self.rule.holds).astype(bool), 0
+        measured, holds_on, held, even = "-", "-", values.map(self.criterion.holds).astype(bool), 0
         if known:
             show = "{:.1%}".format if self.percent else "{:.3g}".format
             measured = show(mean) + (f" [{show(low)}, {show(high)}]" if np.isfinite(low) else "")
             even = self.scale.even(values[~held])
             holds_on = f"{held.sum()} of {len(values)}" + (f" ({even} equal)" if even else "")
         return {"claim": self.text, "paper": self.paper, "measured": measured,
-                "holds_on": holds_on, "verdict": self.rule.verdict(mean, low, high, self.sense),
-                "mean": mean, "low": low, "high": high, "least": float(values.min()),
+                "holds_on": holds_on,
+                "verdict": self.criterion.verdict(mean, low, high, self.sense), "mean": mean,
+                "low": low, "high": high, "least": float(values.min()),
                 "most": float(values.max()), "held": int(held.sum()), "equal": even,
                 "seeds": len(values)}
 
@@ -271,7 +272,7 @@ def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFram
     ``measured`` is the mean over seeds with its 95 % confidence interval, both of logarithms if
     values are ratios of runs, or differences relative to a run. ``holds_on`` is the number of seeds
     on which the claim holds and, if any, the number of others on which the two runs are equal. For
-    ``verdict``, see `Rule.verdict`. The other columns have the numbers behind these.
+    ``verdict``, see `Criterion.verdict`. The other columns have the numbers behind these.
     """
     runs = Runs(table)
     return pd.DataFrame([claim.row(runs) for claim in claims])

@@ -25,7 +25,7 @@ from netsim.reproductions.claims import (
     CANNOT_BE_TOLD,
     OUT_OF_SCOPE,
     Claim,
-    Rule,
+    Criterion,
     Runs,
     above,
     at_least,
@@ -47,11 +47,11 @@ _FOLDER = Path(__file__).with_name("papers")
 _BOUNDS = {"below": below, "above": above, "at_most": at_most, "at_least": at_least}
 
 
-class _Table(BaseModel):
+class _LedgerTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Setting(_Table):
+class Setting(_LedgerTable):
     """The runs on which rows are measured: a sweep, or a table made by a function for each seed."""
 
     title: str  #: the part of the paper, and what it shows
@@ -76,7 +76,7 @@ class Setting(_Table):
         return axes
 
 
-class Row(_Table):
+class Statement(_LedgerTable):
     """A statement of a paper, or a claim of our own."""
 
     id: str = ""  #: empty for a claim of our own
@@ -87,7 +87,7 @@ class Row(_Table):
     setting: str = ""
     measure: Measure | None = None
     #: Bounds by name (``below``, ``above``, ``at_most``, ``at_least``), or ``near`` and ``within``;
-    #: see `Rule.verdict`. ``"paper"`` stands for the paper's number.
+    #: see `Criterion.verdict`. ``"paper"`` stands for the paper's number.
     rule: dict[str, int | float | str] = {}
     sense: dict[str, int | float | str] = {}
     why: str = ""  #: the reason for the verdict, where it is not plain
@@ -95,7 +95,7 @@ class Row(_Table):
     scope: str = ""  #: the reason why netsim cannot check the statement
 
     @model_validator(mode="after")
-    def _check(self) -> Row:
+    def _check(self) -> Statement:
         told = [name for name in ("setting", "withheld", "scope") if getattr(self, name)]
         if len(told) != 1:
             raise ValueError(f"{self.id or self.says}: give one of setting, withheld and scope")
@@ -116,8 +116,8 @@ class Row(_Table):
         number = float(self.paper.removesuffix("%"))
         return number / 100 if self.paper.endswith("%") else number
 
-    def bounds(self, given: Mapping[str, float | str]) -> Rule:
-        """Make a rule from its table."""
+    def bounds(self, given: Mapping[str, float | str]) -> Criterion:
+        """Make a criterion from its table."""
         paper = self.number
         if paper is None and "paper" in given.values():
             raise ValueError(f"{self.id or self.says}: it has no number of the paper")
@@ -132,10 +132,11 @@ class Row(_Table):
     def claim(self) -> Claim:
         """The statement as a claim that can be held against runs."""
         assert self.measure is not None
-        rule, sense = self.bounds(self.rule), self.bounds(self.sense) if self.sense else None
+        criterion = self.bounds(self.rule)
+        sense = self.bounds(self.sense) if self.sense else None
         return Claim(self.text, "-" if self.paper is None else str(self.paper),
-                     partial(self.measure.of, rule, sense), rule, sense, self.measure.percent,
-                     self.measure.scale)
+                     partial(self.measure.of, criterion, sense), criterion, sense,
+                     self.measure.percent, self.measure.scale)
 
 
 class Told(NamedTuple):
@@ -149,14 +150,14 @@ class Told(NamedTuple):
     cpu_s: float
 
 
-class Paper(_Table):
+class Paper(_LedgerTable):
     """A paper of the ledger: its settings, its statements (`rows`), and claims of our own."""
 
     name: str
     title: str
     settings: dict[str, Setting] = {}
-    rows: list[Row] = []
-    claims: list[Row] = []
+    rows: list[Statement] = []
+    claims: list[Statement] = []
 
     @cached_property
     def reproductions(self) -> dict[str, Reproduction | Measurement]:
@@ -164,24 +165,24 @@ class Paper(_Table):
         return {f"{self.name}-{key}": self._reproduction(key, setting)
                 for key, setting in self.settings.items()}
 
-    def of(self, setting: str) -> list[Row]:
+    def of(self, setting: str) -> list[Statement]:
         """The rows and claims that are measured on a setting."""
         return [row for row in (*self.rows, *self.claims) if row.setting == setting]
 
-    def row(self, identity: str) -> Row | None:
+    def row(self, identity: str) -> Statement | None:
         """Find a row by its id."""
         return next((row for row in self.rows if row.id == identity), None)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Make a table for the page of each setting, and one of rows without a setting, by name."""
-        parts: dict[str, list[Row]] = {}
+        parts: dict[str, list[Statement]] = {}
         for row in (*self.rows, *self.claims):
             parts.setdefault(f"{self.name}-{row.setting}" if row.setting else self.name,
                              []).append(row)
         return {name: pd.DataFrame([self._shown(row) for row in rows])
                 for name, rows in parts.items()}
 
-    def _shown(self, row: Row) -> dict[str, str]:
+    def _shown(self, row: Statement) -> dict[str, str]:
         told = self.told(row)
         return {"": row.id, "statement": row.text if row.id else f"*Ours:* {row.text}",
                 "where": row.where, "measured": told.shown, "holds if": str(
@@ -228,7 +229,7 @@ class Paper(_Table):
                             _function(setting.derive) if setting.derive else None,
                             setting.seeds)
 
-    def told(self, row: Row, measured: pd.DataFrame | None = None) -> Told:
+    def told(self, row: Statement, measured: pd.DataFrame | None = None) -> Told:
         """Measure a row, on the given runs of its setting or else on those that netsim ships."""
         nan = float("nan")
         if not row.setting:
@@ -242,12 +243,13 @@ class Paper(_Table):
                     found["verdict"], float(spent["cpu_s"].sum()) if "cpu_s" in spent else nan)
 
 
-def _of_paper(row: Row, table: pd.DataFrame, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+def _of_paper(row: Statement, table: pd.DataFrame, columns: Sequence[str]
+              ) -> Iterator[pd.DataFrame]:
     """Yield runs that would have the number of a row, of a policy with the row's own name."""
     if row.number is None or row.measure is None:
         return
-    rule = row.bounds(row.rule)
-    for place, metric, values in row.measure.expected(row.number, rule, Runs(table)):
+    criterion = row.bounds(row.rule)
+    for place, metric, values in row.measure.expected(row.number, criterion, Runs(table)):
         run: dict[str, Any] = {}
         for name, value in place.items():
             if (column := column_of(name, columns)) is not None:

@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict
 from netsim._version import __version__
 from netsim.analysis.intervals import of_whole_runs
 from netsim.base.files import open_text
-from netsim.reproductions.claims import LESS, MORE, PLAIN, RATIO, SHARE, Rule, Runs, Scale
+from netsim.reproductions.claims import LESS, MORE, PLAIN, RATIO, SHARE, Criterion, Runs, Scale
 from netsim.traces.files import write_text
 
 #: Values of columns that select the runs of one combination.
-Place = Mapping[str, Any]
+Selection = Mapping[str, Any]
 
 _SCALES = {"ratio": RATIO, "less": LESS, "more": MORE, "share": SHARE, "value": PLAIN,
            "difference": PLAIN, "turns": PLAIN}
@@ -63,7 +63,7 @@ class Measure(BaseModel):
     along: dict[str, list[Any]] = {}
     over: dict[str, list[Any]] = {}  #: the statement is about all combinations of these values
     #: The metric, combination, or step along `along` that is measured: ``most``, that with the
-    #: largest mean over seeds, or ``least``; or ``every``, the one that fulfils the rule worst.
+    #: largest mean over seeds, or ``least``; or ``every``, the one that meets the criterion worst.
     pick: Literal["", "most", "least", "every"] = ""
 
     @property
@@ -81,7 +81,7 @@ class Measure(BaseModel):
         """The metrics that it needs."""
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
-    def of(self, rule: Rule, sense: Rule | None, runs: Runs) -> pd.Series:
+    def of(self, criterion: Criterion, sense: Criterion | None, runs: Runs) -> pd.Series:
         """Measure the value of each seed; of several candidates, that of the picked one."""
         found = [values for metric in self.metrics for place in self._places()
                  for values in self._values(runs, metric, place)]
@@ -90,11 +90,11 @@ class Measure(BaseModel):
             return pd.Series([np.nan])
         ranks: dict[str, Callable[[int], Any]] = {
             "most": lambda place: -intervals[place][0], "least": lambda place: intervals[place][0],
-            "every": lambda place: rule.room(*intervals[place], sense)}
+            "every": lambda place: criterion.room(*intervals[place], sense)}
         return found[min(range(len(found)), key=ranks[self.pick]) if self.pick else 0]
 
-    def expected(self, number: float, rule: Rule, runs: Runs
-                 ) -> Iterator[tuple[Place, str, pd.Series]]:
+    def expected(self, number: float, criterion: Criterion, runs: Runs
+                 ) -> Iterator[tuple[Selection, str, pd.Series]]:
         """Yield place, metric and values that `one` would have if a number were measured.
 
         If the number is the largest or the least of all places, the place is that which has it in
@@ -106,7 +106,7 @@ class Measure(BaseModel):
             places = list(self._places())
             means = [self.scale.interval(self._values(runs, metric, place)[0])[0]
                      for place in places]
-            if self.pick == "most" or (self.pick == "every" and np.isinf(rule.low)):
+            if self.pick == "most" or (self.pick == "every" and np.isinf(criterion.low)):
                 places = [places[int(np.argmax(means))]]
             elif self.pick:
                 places = [places[int(np.argmin(means))]]
@@ -117,7 +117,7 @@ class Measure(BaseModel):
                 whole = pd.concat(others, axis=1).min(axis=1) if others else own * 0 + 1
                 yield {**here, self.policy: self.one}, metric, whole * _FACTORS[self.kind](number)
 
-    def selected(self) -> list[Place]:
+    def selected(self) -> list[Selection]:
         """List the columns and values that select the runs of the measure."""
         ends = [{name: value} for name, values in self.along.items() for value in values] or [{}]
         return [{**self.at, **than, **run, **place, **end}
@@ -125,18 +125,18 @@ class Measure(BaseModel):
                 for run in (self._run(self.one), *self._others())
                 for than in ([{}, self.than] if self.than else [{}])]
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[Selection]:
         for values in product(*self.over.values()):
             yield dict(zip(self.over, values, strict=True))
 
-    def _run(self, given: str | Mapping[str, Any]) -> Place:
+    def _run(self, given: str | Mapping[str, Any]) -> Selection:
         return {self.policy: given} if isinstance(given, str) else given
 
-    def _others(self) -> list[Place]:
+    def _others(self) -> list[Selection]:
         return [self._run(each) for each in
                 (self.other if isinstance(self.other, list) else [self.other])]
 
-    def _values(self, runs: Runs, metric: str, place: Place) -> list[pd.Series]:
+    def _values(self, runs: Runs, metric: str, place: Selection) -> list[pd.Series]:
         """Compute the value of each seed, for each step along `along`."""
         here = {**self.at, **place}
         if not self.along:
@@ -150,7 +150,7 @@ class Measure(BaseModel):
         steps = pairwise(curve) if self.pick else [(curve[0], curve[-1])]
         return [self._shown(self._against(later, earlier)) for earlier, later in steps]
 
-    def _at(self, runs: Runs, metric: str, here: Place) -> pd.Series:
+    def _at(self, runs: Runs, metric: str, here: Selection) -> pd.Series:
         """A metric of `one`, or its comparison with the least of the others."""
         one = runs.of(metric, **{**here, **self._run(self.one)})
         others = [runs.of(metric, **{**here, **other}) for other in self._others()]

@@ -116,7 +116,7 @@ def draw_readings(table: pd.DataFrame, columns: Sequence[str], numbers: Sequence
 
 
 @dataclass
-class _Jobs:
+class _AttainedView:
     """The part of a view that `Parrot.theta` reads."""
 
     job_attained: np.ndarray
@@ -128,11 +128,11 @@ class _Jobs:
 def occupancy(seed: int) -> pd.DataFrame:
     """Compute theta of Eq. 10 against the bytes that five jobs have sent together."""
     return pd.DataFrame([{"bytes": sent, "theta": Parrot().theta(
-        _Jobs(np.full(_JOBS, sent / _JOBS)))} for sent in _BYTES])  # type: ignore[arg-type]
+        _AttainedView(np.full(_JOBS, sent / _JOBS)))} for sent in _BYTES])  # type: ignore[arg-type]
 
 
 @dataclass
-class _Watched(Allocator):
+class _ComparedScheme(Allocator):
     """A scheme whose choices are compared with the paper's rule, in the notes of its decisions."""
 
     scheme: str = "parrot"
@@ -176,7 +176,7 @@ def served_first(seed: int) -> pd.DataFrame:
     jobs, rows = read_workload("parrot-60", seed=seed, jobs=20), []
     for scheme in _SCHEMES:
         decisions = simulate(
-            "big-switch-128-10g", jobs, allocator=_Watched(scheme), observe_interval="10ms",
+            "big-switch-128-10g", jobs, allocator=_ComparedScheme(scheme), observe_interval="10ms",
             record=["decisions"]).decisions
         several = decisions[decisions["jobs"] > 1]
         rows.append({"scheme": scheme, **several[["served", "moving", "right"]].mean()})

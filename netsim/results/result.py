@@ -400,7 +400,7 @@ class Result:
         return shown(repr(self), self.jobs.head(MOST_ROWS), len(self.jobs))
 
 
-class _Table:
+class _LazyTable:
     """A descriptor of `Result` that builds a data frame on first access."""
 
     def __init__(self, name: str) -> None:
@@ -425,7 +425,7 @@ _TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", "ot
            *EDGE_TABLES)
 
 for _name in _TABLES:
-    setattr(Result, _name, _Table(_name))
+    setattr(Result, _name, _LazyTable(_name))
 
 
 def policies_of(run: Mapping[str, Any]) -> str:

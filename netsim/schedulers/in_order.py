@@ -29,7 +29,7 @@ from netsim.engine.view import ClusterView, Decision, Start
 from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Room
 from netsim.schedulers import kernels
-from netsim.schedulers.waiting_jobs import Place, WaitingJobs, places_of, precedes
+from netsim.schedulers.waiting_jobs import QueuePlace, WaitingJobs, places_of, precedes
 from netsim.ties import EQUAL, is_now
 
 Ints = NDArray[np.int64]
@@ -382,8 +382,8 @@ def _by_counting(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[in
     return [], come
 
 
-def _displacing(run: InOrderRun, holders: _Holders, waiting: Iterator[Place], come: list[int],
-                first: Place, left: int) -> tuple[list[int], list[int]]:
+def _displacing(run: InOrderRun, holders: _Holders, waiting: Iterator[QueuePlace], come: list[int],
+                first: QueuePlace, left: int) -> tuple[list[int], list[int]]:
     """Continue after the first job that displaces others, with `left` GPUs left."""
     holders.sort_after(first)
     preempt: list[int] = []
@@ -409,13 +409,13 @@ class _Holders:
         self._sum = int(self._gpus.sum())
         self._passed = 0
 
-    def before(self, place: Place) -> int:
+    def before(self, place: QueuePlace) -> int:
         """The number of GPUs of jobs that come before a place."""
         if place[:2] > self._last:
             return self._sum
         return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[0])
 
-    def sort_after(self, place: Place) -> None:
+    def sort_after(self, place: QueuePlace) -> None:
         """Drop the jobs before a place, and sort the others."""
         after = np.flatnonzero(~_before(self._keys, self._jobs, place))
         keys, jobs = [key[after] for key in self._keys], self._jobs[after]
@@ -424,7 +424,7 @@ class _Holders:
         self._keys = [key[order] for key in keys]
         self._sums = np.concatenate(([0], np.cumsum(self._gpus)))
 
-    def place_of(self, place: Place) -> int:
+    def place_of(self, place: QueuePlace) -> int:
         """The number of sorted jobs that come before a place."""
         return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[1])
 
@@ -474,7 +474,7 @@ class _Waiting:
         self.come: list[Start] = []  #: the jobs that come, with their GPUs in the room
         self._line.rewind(left if run.backfill else math.inf)
 
-    def come_before(self, end: Place | None) -> None:
+    def come_before(self, end: QueuePlace | None) -> None:
         """Go through the waiting jobs up to a place in the order; None is its end."""
         line = self._line
         while (not self._blocked and (place := line.first())
@@ -489,7 +489,7 @@ class _Waiting:
             else:
                 line.take(place)
 
-    def _comes(self, place: Place) -> bool:
+    def _comes(self, place: QueuePlace) -> bool:
         """Place a job beside those that stay and come, if possible; return whether it was."""
         gpus = self._room.place(place.job) if place.gpus <= self._left else None
         if gpus is None:
@@ -498,7 +498,7 @@ class _Waiting:
         self._left -= place.gpus
         return True
 
-    def _look_again(self, place: Place) -> None:
+    def _look_again(self, place: QueuePlace) -> None:
         """Reconsider skipped jobs behind a place, if other GPUs are left than before."""
         if self._backfill:
             self._line.at_most(self._left)
@@ -514,7 +514,7 @@ class _Walk(_Waiting):
         self._view, self._free = view, _live(view)
         super().__init__(run, view, int(np.count_nonzero(self._free)), view.room_on(self._free))
 
-    def stays(self, holder: Place) -> bool:
+    def stays(self, holder: QueuePlace) -> bool:
         """Keep a job on its GPUs beside those before it, if possible; return whether it stays."""
         gpus = self._view.running[holder.job]
         own = int(np.count_nonzero(self._free[gpus]))
@@ -529,7 +529,7 @@ class _Walk(_Waiting):
         self._look_again(holder)
         return True
 
-    def moves(self, holder: Place) -> None:
+    def moves(self, holder: QueuePlace) -> None:
         """Place a job that cannot stay on other GPUs, if possible."""
         if not self._blocked and self._comes(holder):
             self._look_again(holder)
@@ -548,7 +548,7 @@ def _last(keys: list[Floats]) -> tuple[float, float]:
     return float(keys[0].max()), value + EQUAL * abs(value)
 
 
-def _before(keys: list[Floats], jobs: Ints, place: Place) -> NDArray[np.bool_]:
+def _before(keys: list[Floats], jobs: Ints, place: QueuePlace) -> NDArray[np.bool_]:
     """The mask of jobs that come before a place in the order."""
     level, value, tie = keys
     apart = value - place.value

@@ -31,7 +31,7 @@ def check_at_start(jobs: Iterable[JobSpec]) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GpuPlan:
     """An assignment of GPUs to jobs, with their times by the contention model."""
 
     order: tuple[int, ...]  #: of jobs, by index: that in which they get their GPUs
@@ -71,7 +71,7 @@ class Planner:
         self.estimates = estimates
 
     def plan(self, order: Sequence[int], placement_of: Callable[[int], Placement], limit: float,
-             availability: str = "idle", kappa: int | None = None) -> Plan | None:
+             availability: str = "idle", kappa: int | None = None) -> GpuPlan | None:
         """Give each job its GPUs, in order; None if the limit leaves a job too few.
 
         `limit` is that on the load of a GPU, in slots; `availability` is as for `SjfBco`; `kappa`
@@ -93,8 +93,8 @@ class Planner:
             load[gpus] += self.estimates[job]
             builder.assign(job, gpus)
         builder.finish()
-        return Plan(tuple(order), tuple(builder.gpus[job] for job in range(len(self.jobs))),
-                    builder.start_s, builder.end_s, load, availability == "idle", limit, kappa)
+        return GpuPlan(tuple(order), tuple(builder.gpus[job] for job in range(len(self.jobs))),
+                       builder.start_s, builder.end_s, load, availability == "idle", limit, kappa)
 
 
 class _PlanBuilder:
@@ -181,7 +181,7 @@ class PlanFollower:
     such as on a fabric, they may start earlier or later.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: GpuPlan) -> None:
         self._plan = plan
         self.counts = plan.counts
         self._left = deque(plan.order)

@@ -149,10 +149,10 @@ class GandivaRR(InOrder):
 
     def order_of(self, context: RunContext) -> Order:
         """Make the order of a run."""
-        return _Ring(float(self.quantum_s), len(context.jobs))
+        return _RoundRobin(float(self.quantum_s), len(context.jobs))
 
 
-class _Ring(Order):
+class _RoundRobin(Order):
     """The ring in one run: places in it, and the progress of jobs before their present slices."""
 
     def __init__(self, quantum_s: float, jobs: int) -> None:

@@ -20,7 +20,7 @@ from netsim.placements.placement import (
     Placement,
     RandomChoice,
 )
-from netsim.schedulers.plan import Plan, PlanFollower, Planner, check_at_start, guarantee_of
+from netsim.schedulers.plan import GpuPlan, PlanFollower, Planner, check_at_start, guarantee_of
 from netsim.ties import EQUAL, below, rank
 from netsim.workload import JobSpec
 
@@ -40,7 +40,7 @@ class _Planning:
     u: float = 1.0
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
-             ) -> Plan:
+             ) -> GpuPlan:
         """Make a plan for the jobs."""
         raise NotImplementedError
 
@@ -86,7 +86,8 @@ class _Planning:
         # If no iteration fits into a slot, the job waits until others have left.
         return math.ceil(count / max(iterations.per_slot(seconds), 1))
 
-    def bisect(self, planner: Planner, plans_at: Callable[[int], Sequence[Plan | None]]) -> Plan:
+    def bisect(self, planner: Planner, plans_at: Callable[[int], Sequence[GpuPlan | None]]
+               ) -> GpuPlan:
         """Search for the plan with the least makespan, by Algorithm 1.
 
         `plans_at` makes the plans for a limit in slots, with None for those that cannot place a
@@ -164,7 +165,7 @@ class SjfBco(_Planning):
             check_whole(self.kappa, "kappa", 1)
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
-             ) -> Plan:
+             ) -> GpuPlan:
         """Search for the best plan; see `_Planning.bisect`."""
         planner = self.planner(cluster, jobs, model)
         kappas = ([self.kappa] if self.kappa is not None
@@ -175,7 +176,7 @@ class SjfBco(_Planning):
         return replace(plan, notes={"estimates_low": claimed.low, "estimates_high": claimed.high,
                                     "theorem_5": claimed.ratio})
 
-    def plan_at(self, planner: Planner, limit: float, kappa: int) -> Plan | None:
+    def plan_at(self, planner: Planner, limit: float, kappa: int) -> GpuPlan | None:
         """Make the plan for a limit in slots and a kappa; None if it cannot place a job."""
         small, large = LeastLoaded(), LeastBusyServers(self.lam)
 
@@ -199,14 +200,14 @@ class _OnePlacement(_Planning):
         if self.order not in ("given", "by_size"):
             raise InputError(not_one_of("order", self.order, ("given", "by_size")))
 
-    def plan_at(self, planner: Planner, limit: float, placement: Placement) -> Plan | None:
+    def plan_at(self, planner: Planner, limit: float, placement: Placement) -> GpuPlan | None:
         """Make the plan for a limit in slots; None if it cannot place a job."""
         jobs = planner.jobs
         order = _by_size(jobs) if self.order == "by_size" else range(len(jobs))
         return planner.plan(list(order), lambda job: placement, limit, self.availability)
 
     def _search_with(self, placement: Placement, cluster: Cluster, jobs: Sequence[JobSpec],
-                     model: Contention) -> Plan:
+                     model: Contention) -> GpuPlan:
         """Search for the best plan with a placement."""
         planner = self.planner(cluster, jobs, model)
         return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, placement)])
@@ -226,7 +227,7 @@ class FF(_OnePlacement):
     """
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
-             ) -> Plan:
+             ) -> GpuPlan:
         """Search for the best plan; see `_Planning.bisect`."""
         return self._search_with(FirstFit(), cluster, jobs, model)
 
@@ -243,7 +244,7 @@ class LS(_OnePlacement):
     """
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
-             ) -> Plan:
+             ) -> GpuPlan:
         """Search for the best plan; see `_Planning.bisect`."""
         return self._search_with(LeastLoaded(), cluster, jobs, model)
 
@@ -260,7 +261,7 @@ class RAND(_OnePlacement):
     """
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
-             ) -> Plan:
+             ) -> GpuPlan:
         """Make the plan for a seed; refused if the horizon leaves a job too few GPUs."""
         planner = self.planner(cluster, jobs, model)
         horizon = self.horizon_of(planner)

@@ -87,7 +87,7 @@ class TiedQueue(Generic[Entry]):
 
 
 # --- waiting jobs --------------------------------------------------------------------------
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """The place of a waiting job in the order, and the GPUs that it needs."""
 
     level: float
@@ -98,13 +98,13 @@ class Place(NamedTuple):
 
 
 def places_of(keys: Sequence[NDArray[np.float64]], jobs: Sequence[int], gpus: Sequence[int]
-              ) -> list[Place]:
+              ) -> list[QueuePlace]:
     """Make the places of jobs from their keys and numbers of GPUs."""
     level, value, tie = (key.tolist() for key in keys)
-    return list(map(Place, level, value, tie, jobs, gpus))
+    return list(map(QueuePlace, level, value, tie, jobs, gpus))
 
 
-def precedes(one: Place, other: Place) -> bool:
+def precedes(one: QueuePlace, other: QueuePlace) -> bool:
     """Whether a place comes before another one."""
     if one.level != other.level:
         return one.level < other.level
@@ -123,18 +123,18 @@ class WaitingJobs:
 
     def __init__(self) -> None:
         self._queues: dict[int, dict[float, TiedQueue[tuple[float, int]]]] = {}
-        self._heads: dict[int, Place] = {}  # the first job for some numbers of GPUs
-        self._places: dict[int, Place] = {}
-        self._taken: dict[int, Place] = {}  # places that are out of their queues until `rewind`
+        self._heads: dict[int, QueuePlace] = {}  # the first job for some numbers of GPUs
+        self._places: dict[int, QueuePlace] = {}
+        self._taken: dict[int, QueuePlace] = {}  # those out of their queues until `rewind`
         self._most, self._rejected = math.inf, False
         self._skipped: dict[int, None] = {}
 
     @property
-    def places(self) -> Mapping[int, Place]:
+    def places(self) -> Mapping[int, QueuePlace]:
         """The places of all jobs that wait."""
         return self._places
 
-    def add(self, place: Place) -> None:
+    def add(self, place: QueuePlace) -> None:
         """Add a job."""
         self._places[place.job] = place
         self._push(place)
@@ -147,7 +147,7 @@ class WaitingJobs:
             levels[place.level].remove(place.value, (place.tie, job))
             self._tidy(place)
 
-    def in_order(self, most: float) -> Iterator[Place]:
+    def in_order(self, most: float) -> Iterator[QueuePlace]:
         """Yield jobs that need at most `most` GPUs, in order; none is removed."""
         self.rewind(most)
         while place := self.first():
@@ -156,7 +156,7 @@ class WaitingJobs:
             if not self._rejected:
                 self.take(place)
 
-    def reject(self, place: Place) -> None:
+    def reject(self, place: QueuePlace) -> None:
         """Keep the job that was yielded last, and yield only jobs with fewer GPUs from now on."""
         self._most, self._rejected = min(self._most, place.gpus - 1), True
 
@@ -167,21 +167,21 @@ class WaitingJobs:
         for again in taken.values():
             self._push(again)
 
-    def take(self, place: Place) -> None:
+    def take(self, place: QueuePlace) -> None:
         """Pass over a job until `rewind`; it must be the first that needs its number of GPUs."""
         self._queues[place.gpus][place.level].pop()
         self._tidy(place)
         self._taken[place.job] = place
 
-    def skip(self, place: Place) -> None:
+    def skip(self, place: QueuePlace) -> None:
         """Skip all jobs that need as many GPUs as the given one."""
         self._skipped[place.gpus] = None
 
-    def skipped(self) -> list[Place]:
+    def skipped(self) -> list[QueuePlace]:
         """List the first job for each skipped number of GPUs that is still allowed."""
         return [self._head(gpus) for gpus in self._skipped if gpus <= self._most]
 
-    def skip_to(self, head: Place, end: Place) -> None:
+    def skip_to(self, head: QueuePlace, end: QueuePlace) -> None:
         """Undo `skip` for jobs with as many GPUs as `head`, but pass over those before `end`."""
         del self._skipped[head.gpus]
         while head.gpus in self._queues and precedes(self._head(head.gpus), end):
@@ -191,14 +191,14 @@ class WaitingJobs:
         """Yield only jobs that need at most this number of GPUs, from now on."""
         self._most = min(self._most, gpus)
 
-    def _push(self, place: Place) -> None:
+    def _push(self, place: QueuePlace) -> None:
         levels = self._queues.setdefault(place.gpus, {})
         if place.level not in levels:
             levels[place.level] = TiedQueue(_equal)
         levels[place.level].push(place.value, (place.tie, place.job))
         self._heads.pop(place.gpus, None)
 
-    def _tidy(self, place: Place) -> None:
+    def _tidy(self, place: QueuePlace) -> None:
         """Drop the queue of a place if it is empty, and the cached first job."""
         levels = self._queues[place.gpus]
         self._heads.pop(place.gpus, None)
@@ -207,9 +207,9 @@ class WaitingJobs:
         if not levels:
             del self._queues[place.gpus]
 
-    def first(self) -> Place | None:
+    def first(self) -> QueuePlace | None:
         """The first job that is small enough and not skipped."""
-        first: Place | None = None
+        first: QueuePlace | None = None
         for gpus in self._queues:
             if gpus > self._most or gpus in self._skipped:
                 continue
@@ -218,7 +218,7 @@ class WaitingJobs:
                 first = head
         return first
 
-    def _head(self, gpus: int) -> Place:
+    def _head(self, gpus: int) -> QueuePlace:
         """The first job that needs a number of GPUs."""
         if gpus not in self._heads:
             levels = self._queues[gpus]

@@ -20,8 +20,8 @@ from netsim.base.units import Quantity, parse_bytes, parse_rate
 from netsim.base.values import plain_numbers
 from netsim.errors import InputError, NetsimWarning
 from netsim.traces.files import (
+    NumberRange,
     Problem,
-    Rule,
     TraceProblemsError,
     read_text,
     split_lines,
@@ -113,8 +113,8 @@ def read_coflow_benchmark(
     first_port = whole_option(first_port, "first_port", 0, most("ports"))
     first = None if limit is None else whole_option(limit, "limit", 1)
     links = 1 if chain is None else whole_option(chain, "chain", 1)
-    if Rule().number(arrival_scale) is None:
-        raise InputError(f"arrival_scale must be {Rule()}, not {arrival_scale!r}")
+    if NumberRange().number(arrival_scale) is None:
+        raise InputError(f"arrival_scale must be {NumberRange()}, not {arrival_scale!r}")
     due = _deadlines(seed, deadline_factor, parse_rate(deadline_rate, "deadline_rate", strict=True))
     ports, rows, problems = parse_coflow_benchmark(read_text(path), first_port)
     if problems:
@@ -149,8 +149,8 @@ def _deadlines(
     seed: int, factor: float | None, rate: float
 ) -> Callable[[int, Flows], float | None]:
     """Make a function that draws a coflow's deadline (s) from its id and its flows."""
-    if factor is not None and Rule().number(factor) is None:
-        raise InputError(f"deadline_factor must be {Rule()}, not {factor!r}")
+    if factor is not None and NumberRange().number(factor) is None:
+        raise InputError(f"deadline_factor must be {NumberRange()}, not {factor!r}")
 
     def due(coflow_id: int, flows: Flows) -> float | None:
         if factor is None:
@@ -227,9 +227,9 @@ class _Line:
     def refuse(self, message: str) -> None:
         self._problems.append(Problem(self.line, message))
 
-    def number(self, text: str, field: str, rule: Rule | None = None, hint: str = ""
+    def number(self, text: str, field: str, allowed: NumberRange | None = None, hint: str = ""
                ) -> Decimal | None:
-        allowed = rule or Rule()
+        allowed = allowed or NumberRange()
         value = float(text) if _NUMBER.fullmatch(text) else math.nan
         if allowed.number(value) is not None:
             return Decimal(text)
@@ -238,7 +238,7 @@ class _Line:
 
     def whole(self, text: str, field: str, least: int, most: float = 1e15, hint: str = ""
               ) -> int | None:
-        value = self.number(text, field, Rule(least, most, whole=True), hint)
+        value = self.number(text, field, NumberRange(least, most, whole=True), hint)
         return None if value is None else int(float(value))
 
 

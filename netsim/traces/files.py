@@ -52,7 +52,7 @@ class TraceProblemsError(TraceError):
         return type(self), (self.problems, self.path)
 
 
-class Rule(NamedTuple):
+class NumberRange(NamedTuple):
     """The range of numbers that a field accepts; `str` describes it for messages.
 
     Both bounds are included. The default ones exceed any realistic value, but sums of allowed
@@ -77,16 +77,16 @@ class Rule(NamedTuple):
         return float(value)
 
 
-#: The rule for weights and deadlines.
-POSITIVE = Rule(least=1e-18)
+#: Weights and deadlines.
+POSITIVE = NumberRange(least=1e-18)
 
 
 def whole_option(value: object, what: str, least: int, most: float = 1e15) -> int:
     """Check that an option is a whole number, and return it as an int; 1.0 is refused."""
-    rule = Rule(least, most, whole=True)
-    number = None if isinstance(value, float) else rule.number(value)
+    allowed = NumberRange(least, most, whole=True)
+    number = None if isinstance(value, float) else allowed.number(value)
     if number is None:
-        raise InputError(f"{what} must be {rule}, not {value!r}")
+        raise InputError(f"{what} must be {allowed}, not {value!r}")
     return int(number)
 
 
@@ -338,23 +338,24 @@ class Checker:
             self.refuse(where, " must not be empty")
         return value
 
-    def number(self, value: object, where: str, rule: Rule, hint: str = "") -> float:
-        """Check that a value is a number that `rule` allows; return it, or the least allowed."""
-        number = rule.number(value)
+    def number(self, value: object, where: str, allowed: NumberRange, hint: str = "") -> float:
+        """Check that a value is a number in a range; return it, or the least allowed."""
+        number = allowed.number(value)
         if number is None:
-            large = is_number(value) and value > rule.most
-            self.must_be(where, rule, value, hint if large else "")
-            return rule.least
+            large = is_number(value) and value > allowed.most
+            self.must_be(where, allowed, value, hint if large else "")
+            return allowed.least
         return number
 
-    def optional(self, entry: dict[str, Any], key: str, where: str, rule: Rule) -> float | None:
+    def optional(self, entry: dict[str, Any], key: str, where: str, allowed: NumberRange
+                 ) -> float | None:
         """Read an optional number of a coflow or stage; None if it is missing."""
-        return self.number(entry[key], f"{where}.{key}", rule) if key in entry else None
+        return self.number(entry[key], f"{where}.{key}", allowed) if key in entry else None
 
     def whole(self, value: object, where: str, least: int = 0, most: float = 1e15, hint: str = ""
               ) -> int:
         """Check that a value is a whole number between `least` and `most`; return it."""
-        return int(self.number(value, where, Rule(least, most, whole=True), hint))
+        return int(self.number(value, where, NumberRange(least, most, whole=True), hint))
 
     def text(self, value: object, where: str) -> str:
         """Check that a value is a string that can be encoded; return it, or ``""`` if not."""
@@ -375,7 +376,7 @@ class Checker:
             if flow is not None:
                 rows.append((self.host(flow["src"], f"{at}.src"),
                              self.host(flow["dst"], f"{at}.dst"),
-                             self.number(flow["bytes"], f"{at}.bytes", Rule())))
+                             self.number(flow["bytes"], f"{at}.bytes", NumberRange())))
         return Flows.of(rows)
 
     def host(self, value: object, where: str) -> int:

@@ -16,7 +16,7 @@ from netsim.base.values import MOST_ID
 from netsim.traces.files import (
     POSITIVE,
     Checker,
-    Rule,
+    NumberRange,
     TraceProblemsError,
     kind_of_json,
     parse_json,
@@ -70,10 +70,10 @@ def _coflow(check: Checker, value: object, where: str) -> _Coflow | None:
     return _Coflow(
         where,
         check.whole(coflow["id"], f"{where}.id"),
-        check.number(coflow.get("arrival_s", 0.0), f"{where}.arrival_s", Rule()),
+        check.number(coflow.get("arrival_s", 0.0), f"{where}.arrival_s", NumberRange()),
         check.number(coflow.get("weight", 1.0), f"{where}.weight", POSITIVE),
         check.optional(coflow, "deadline_s", where, POSITIVE),
-        check.optional(coflow, "overhead_s", where, Rule(most=1e15)),
+        check.optional(coflow, "overhead_s", where, NumberRange(most=1e15)),
         check.flows(coflow["flows"], f"{where}.flows"),
         _ids(check, coflow.get("starts_after", []), f"{where}.starts_after"),
         _ids(check, coflow.get("finishes_before", []), f"{where}.finishes_before"),
@@ -249,7 +249,7 @@ def _job(check: Checker, value: object, where: str, job_id: int) -> JobSpec | No
     job = check.table(value, where, (), _JOB)
     if job is None:
         return None
-    arrival_s = check.number(job.get("arrival_s", 0.0), f"{where}.arrival_s", Rule())
+    arrival_s = check.number(job.get("arrival_s", 0.0), f"{where}.arrival_s", NumberRange())
     iterations = check.whole(job.get("iterations", 1), f"{where}.iterations", 1)
     name = check.text(job.get("name", ""), f"{where}.name")
     weight = check.number(job.get("weight", 1.0), f"{where}.weight", POSITIVE)
@@ -287,7 +287,7 @@ def _chain(check: Checker, job: dict[str, Any], where: str) -> list[Stage]:
         Stage(
             f"c{k}",
             check.flows(flows, f"{where}.coflows[{k}]"),
-            check.number(seconds, f"{where}.compute_s[{k}]", Rule()),
+            check.number(seconds, f"{where}.compute_s[{k}]", NumberRange()),
             after=(f"c{k - 1}",) if k else (),
         )
         for k, (flows, seconds) in enumerate(zip(coflows, compute, strict=True))
@@ -301,12 +301,12 @@ def _stage(check: Checker, value: object, where: str) -> Stage | None:
     return Stage(
         check.text(stage["name"], f"{where}.name"),
         check.flows(stage["flows"], f"{where}.flows") if "flows" in stage else None,
-        check.number(stage.get("compute_s", 0.0), f"{where}.compute_s", Rule()),
+        check.number(stage.get("compute_s", 0.0), f"{where}.compute_s", NumberRange()),
         _names(check, stage.get("after", []), f"{where}.after"),
         _names(check, stage.get("finishes_before", []), f"{where}.finishes_before"),
         deadline_s=check.optional(stage, "deadline_s", where, POSITIVE),
         steps=_steps(check, stage, where),
-        overhead_s=check.optional(stage, "overhead_s", where, Rule(most=1e15)),
+        overhead_s=check.optional(stage, "overhead_s", where, NumberRange(most=1e15)),
         ranks=_ranks(check, stage, where),
         stream=check.text(stage.get("stream", "compute"), f"{where}.stream"),
         after_previous=_names(check, stage.get("after_previous", []), f"{where}.after_previous"),

@@ -15,8 +15,8 @@ from netsim.base.units import SMALL_SIZE, decimal, parse_bytes
 from netsim.base.values import plain_numbers
 from netsim.errors import InputError
 from netsim.traces.files import (
+    NumberRange,
     Problem,
-    Rule,
     TraceProblemsError,
     delimiter_of,
     read_text,
@@ -39,14 +39,14 @@ class TiresiasRow(NamedTuple):
     interval: float  #: seconds until the next job was submitted
 
 
-_WHOLE = Rule(1, 1e15, whole=True)
-_RULES = {
+_WHOLE = NumberRange(1, 1e15, whole=True)
+_ALLOWED = {
     "job_id": _WHOLE._replace(least=0),
     "num_gpu": _WHOLE,
-    "submit_time": Rule(),
+    "submit_time": NumberRange(),
     "iterations": _WHOLE,
-    "duration": Rule(least=1e-9),  # a divisor
-    "interval": Rule(),
+    "duration": NumberRange(least=1e-9),  # a divisor
+    "interval": NumberRange(),
 }
 
 
@@ -76,8 +76,8 @@ class Construction:
         for name in ("iterations", "servers", "servers_max", "ranks_per_gpu"):
             if getattr(self, name) is not None or name == "ranks_per_gpu":
                 whole_option(getattr(self, name), name, 1)
-        if Rule().number(self.arrival_scale) is None:
-            raise InputError(f"arrival_scale must be {Rule()}, not {self.arrival_scale!r}")
+        if NumberRange().number(self.arrival_scale) is None:
+            raise InputError(f"arrival_scale must be {NumberRange()}, not {self.arrival_scale!r}")
         if not isinstance(self.redraw, bool):
             raise InputError(f"redraw must be true or false, not {self.redraw!r}")
         if self.servers is not None and self.servers_max is not None:
@@ -207,10 +207,10 @@ def _row(
     if len(problems) > known:
         return None
     row: dict[str, Any] = dict(zip(header, cells, strict=True))
-    for name, rule in _RULES.items():
-        value = rule.number(decimal(row[name]))
+    for name, allowed in _ALLOWED.items():
+        value = allowed.number(decimal(row[name]))
         if value is None:
-            problems.append(Problem(number, f"{name} must be {rule}, not {row[name]!r}"))
+            problems.append(Problem(number, f"{name} must be {allowed}, not {row[name]!r}"))
         row[name] = value
     if len(problems) > known:
         return None

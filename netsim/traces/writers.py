@@ -21,7 +21,7 @@ from netsim.base.values import plain_numbers
 from netsim.errors import InputError
 from netsim.job import is_ranked
 from netsim.traces.coflow_benchmark import scaled
-from netsim.traces.files import POSITIVE, Rule, whole_option, write_text
+from netsim.traces.files import POSITIVE, NumberRange, whole_option, write_text
 from netsim.traces.formats import SUFFIXES, read_workload
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
@@ -313,8 +313,8 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
     mappers, reducers = (src[:m] + first_port).tolist(), (dst[::m] + first_port).tolist()
     sizes = [_shortest_decimal(nbytes, unit, m) for nbytes in flows.nbytes[::m].tolist()]
     for k, size in enumerate(sizes, 1):
-        if Rule().number(float(size)) is None:
-            raise InputError(f"job {job.id}: MB_{k} must be {Rule()}, not {size}")
+        if NumberRange().number(float(size)) is None:
+            raise InputError(f"job {job.id}: MB_{k} must be {NumberRange()}, not {size}")
     received = [f"{port}:{size}" for port, size in zip(reducers, sizes, strict=True)]
     arrival_ms = _shortest_decimal(float(job.arrival_s), Decimal(1), 1000)
     return " ".join(map(str, [job.id, arrival_ms, m, *mappers, len(received), *received]))

@@ -9,7 +9,7 @@ import pytest
 import netsim
 from netsim.jobs.longest_path import longest_path
 from netsim.llm import Transformer, llm_operations
-from netsim.llm.job import Grid, groups_of
+from netsim.llm.job import RankGrid, groups_of
 from netsim.llm.rank_program import rank_program
 from netsim.llm.schedules import buckets_of, cost_of, passes_of, shards_of, units_of
 from netsim.llm.setup import TrainingSetup
@@ -41,7 +41,7 @@ def cases_of(path):
 
 def test_groups(llm_groups_case):
     for case, _ in cases_of(llm_groups_case):
-        grid = Grid.make(*(case[name] for name in ("tp", "cp", "ep", "dp", "pp", "order")))
+        grid = RankGrid.make(*(case[name] for name in ("tp", "cp", "ep", "dp", "pp", "order")))
         found = groups_of(grid)
         assert {name: found[name] for name in case["groups"]} == case["groups"]
 
@@ -98,7 +98,7 @@ def test_buckets(llm_buckets_case):
 
 def test_traffic(llm_traffic_case):
     for case, setup in cases_of(llm_traffic_case):
-        grid = Grid.of(setup)
+        grid = RankGrid.of(setup)
         for rank, listed in case["ranks"].items():
             stage = next(k for k in range(setup.pp) if int(rank) in grid.stage(k))
             assert sent_by(setup, stage) == {

@@ -10,7 +10,7 @@ import pytest
 from netsim.reproductions import PAPERS, REPRODUCTIONS
 from netsim.reproductions.claims import VERDICTS, Runs, above, at_least, at_most, below, near
 from netsim.reproductions.drawings import filled
-from netsim.reproductions.ledger import Row, statements
+from netsim.reproductions.ledger import Statement, statements
 from netsim.reproductions.measure import Measure, has_measured, read_measured
 from netsim.reproductions.parrot import readings
 from tests.offenders import check_each
@@ -96,7 +96,7 @@ def test_every_statement_has_a_verdict():
 
 def test_a_verdict_follows_from_the_values():
     """With other runs the same row has another verdict; a number of the paper is written once."""
-    row = Row(id="x-01", says="It is {paper} less", paper="50%", setting="here",
+    row = Statement(id="x-01", says="It is {paper} less", paper="50%", setting="here",
               measure=Measure(kind="less", one="a", other="b"),
               rule={"near": "paper", "within": 0.1}, sense={"above": 0})
     assert row.text == "It is 50% less"
@@ -113,13 +113,13 @@ def test_a_verdict_follows_from_the_values():
     assert verdict((float("nan"), 10), (5, 10)) == "not measured"
 
 
-@pytest.mark.parametrize(("rule", "inside", "edge", "outside"), [
+@pytest.mark.parametrize(("criterion", "inside", "edge", "outside"), [
     (below(1), 0.5, False, 2), (above(1), 2, False, 0.5), (at_most(1), 0.5, True, 2),
     (at_least(1), 2, True, 0.5), (near(1, 0), 1, True, 1.1)])
-def test_rules(rule, inside, edge, outside):
-    assert rule.holds(inside)
-    assert rule.holds(1) is edge
-    assert not rule.holds(outside)
+def test_criteria(criterion, inside, edge, outside):
+    assert criterion.holds(inside)
+    assert criterion.holds(1) is edge
+    assert not criterion.holds(outside)
 
 
 def table(**metrics):

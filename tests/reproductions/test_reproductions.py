@@ -51,7 +51,7 @@ def table():
 
 
 def claim(**changes):
-    return Claim(**{"text": "a over b", "paper": "< 1", "rule": below_one,
+    return Claim(**{"text": "a over b", "paper": "< 1", "criterion": below_one,
                     "measure": lambda runs: runs.ratio({"allocator": "a", "capacity": "10Gbps"},
                                                        {"allocator": "b", "capacity": "10Gbps"}),
                     **changes})
@@ -110,18 +110,18 @@ def test_one_seed_has_no_interval():
 
 
 def test_figures_that_must_be_near_1_may_be_equal():
-    """Those that are equal and hold are not told of a second time."""
-    near_one = of_figures(1, 1, 1.02, rule=near(1, 0.05))
+    """Those that are equal and hold are not counted a second time."""
+    near_one = of_figures(1, 1, 1.02, criterion=near(1, 0.05))
     assert (near_one["holds_on"], near_one["verdict"]) == ("3 of 3", "holds")
 
 
-@pytest.mark.parametrize(("rule", "sense", "verdict"), [
+@pytest.mark.parametrize(("criterion", "sense", "verdict"), [
     (below(5), None, "holds"), (below(1), None, "partly"), (below(0.92), None, "partly"),
     (below(0.9), None, "differs"), (below(0.2), above(0.2), "partly"),
     (below(0.2), above(0.5), "differs")])
-def test_verdicts(rule, sense, verdict):
+def test_verdicts(criterion, sense, verdict):
     """Of 1/2, 1 and 3/2: 0.909 [0.225, 3.67]."""
-    found = table_of_claims([claim(rule=rule, sense=sense)], table())
+    found = table_of_claims([claim(criterion=criterion, sense=sense)], table())
     assert found["verdict"][0] == verdict
 
 

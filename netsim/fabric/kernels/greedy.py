@@ -25,7 +25,7 @@ from netsim.fabric.kernels.greedy_rows import (
 from netsim.fabric.kernels.loop import (
     REDO,
     WAITS,
-    Engine,
+    EngineFunctions,
     end_flow,
     join_never,
     never,
@@ -575,5 +575,5 @@ def _serve_all(engine):
     engine.state[0].moving = count
 
 
-register(Greedy, Engine(_find_rates, _find_end, never, _advance, write_nothing, join_never,
-                        _leave))
+register(Greedy, EngineFunctions(_find_rates, _find_end, never, _advance, write_nothing,
+                                 join_never, _leave))

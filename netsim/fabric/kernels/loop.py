@@ -103,7 +103,7 @@ def leave(engine, coflows, pools, state):
     """Write back what others read when the loop stops."""
 
 
-class Engine(NamedTuple):
+class EngineFunctions(NamedTuple):
     """The functions of an engine, one for each of those above, not compiled."""
 
     find_rates: Callable[..., Any]
@@ -129,13 +129,13 @@ def join_never(_engine, _coflows, _pools):
     return False
 
 
-_ENGINES: dict[type, Engine] = {}
+_ENGINES: dict[type, EngineFunctions] = {}
 
 #: As `in_place`: what only hands arrays on need not count references to them.
 _UNCOUNTED: Any = {"_nrt": False, "error_model": "numpy", "pipeline_class": PartCompiler}
 
 
-def register(kind: type, engine: Engine) -> None:
+def register(kind: type, engine: EngineFunctions) -> None:
     """Register the functions that the loop calls for this kind of engine."""
     _ENGINES[kind] = engine
 

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.crossings import Crossings, add_greedily, find_factor, take_in
-from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register, write_nothing
+from netsim.fabric.kernels.loop import (
+    POLICY,
+    REFUSED,
+    WAITS,
+    EngineFunctions,
+    register,
+    write_nothing,
+)
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
 from netsim.fabric.kernels.rule_rows import COFLOWS, JOBS, OTHERS, UNSTRETCHED
 from netsim.ties import EQUAL
@@ -32,7 +39,7 @@ _MOVES = 8
 NO_RULE = 0
 
 
-class Order(NamedTuple):
+class RuleOutput(NamedTuple):
     """What a rule writes, with the initial values of fields in brackets; see `netsim.compiled`."""
 
     key: NDArray[np.float64]  #: coflows are served by increasing key, then tie (0)
@@ -85,7 +92,7 @@ class Reads(NamedTuple):
 class Form(NamedTuple):
     """How to interpret the order of a rule."""
 
-    most: float  #: initial value of ``Order.most``
+    most: float  #: initial value of ``RuleOutput.most``
     by_place: bool  #: whether shares are listed in the order of service
     stretch: int  #: `UNSTRETCHED`, `ALL` or `OTHERS`
     by_job: bool  #: whether ties go by job, rather than by the time at which coflows became valid
@@ -105,7 +112,7 @@ class Ruled(NamedTuple):
     coflows: NDArray[Any]  #: of COFLOWS; what the rule reads, with space for more coflows
     jobs: NDArray[Any]  #: of JOBS
     told: NDArray[np.float64]  #: the time that the rule reads, in seconds
-    order: Order  #: what the rule writes, with space for more coflows
+    order: RuleOutput  #: what the rule writes, with space for more coflows
     sequence: NDArray[np.int64]  #: coflows in order
     spare: NDArray[np.int64]  #: space to sort them
     seen: NDArray[np.int64]  #: the keys of the coflows at the rule's last decision, row by row
@@ -114,7 +121,8 @@ class Ruled(NamedTuple):
     crossings: Crossings
     used: NDArray[np.float64]  #: bytes per second on each link
     values: NDArray[np.float64]  #: those of ``order.options`` at each decision
-    fault: NDArray[np.int64]  #: of an invalid answer: the field of `Order`, and the place in it
+    #: Of an invalid answer, the field of `RuleOutput` and the place in it.
+    fault: NDArray[np.int64]
     #: Whether the Python policy has filled in ``order`` for the next decision.
     answered: NDArray[np.int64]
     #: Seconds until the rule must be called again, even if nothing happens.
@@ -123,9 +131,9 @@ class Ruled(NamedTuple):
 
 
 # --- calling a rule ------------------------------------------------------------------------
-_NONE: Any = {name: np.empty(0) for name in Order._fields}
+_NONE: Any = {name: np.empty(0) for name in RuleOutput._fields}
 
-_ORDER = numba.typeof(Order(**{**_NONE, "queue": np.empty(0, np.int64)}))
+_ORDER = numba.typeof(RuleOutput(**{**_NONE, "queue": np.empty(0, np.int64)}))
 
 _READ_ONLY = [types.Array(numba.from_dtype(rows), 1, "C", readonly=True)
               for rows in (COFLOWS, JOBS)]
@@ -164,9 +172,9 @@ def decide(ruled, coflows, jobs, now):
         ruled.told[0] = now
     _show(ruled, coflows, jobs)
     full = ruled.order
-    fills = Order(full.key[:count], full.tie[:count], full.share[:count], full.most[:count],
-                  full.weight[:count], full.queue[:count], full.limit[:count], full.part,
-                  full.wake_at, full.note, full.options)
+    fills = RuleOutput(full.key[:count], full.tie[:count], full.share[:count], full.most[:count],
+                       full.weight[:count], full.queue[:count], full.limit[:count], full.part,
+                       full.wake_at, full.note, full.options)
     _clear(fills, ruled)
     rule = _rule_at(ruled.address)
     rule(ruled.coflows[:count], ruled.jobs, ruled.told[0], fills)
@@ -205,7 +213,7 @@ def _recall(ruled, coflows):
 def _is_sound(order, now, fault):
     """Whether all that a rule has written is valid; otherwise store what is not in `fault`.
 
-    Fields are numbered as in `Order`.
+    Fields are numbered as in `RuleOutput`.
     """
     fault[0] = -1
     if not order.wake_at[0] > now:
@@ -563,5 +571,5 @@ def _leave(_ruled, _coflows, _pools, _state):
     """Do nothing: the rows are up to date."""
 
 
-register(Ruled, Engine(_find_rates, _find_end, _crossing_in, _advance, write_nothing, _join,
-                       _leave))
+register(Ruled, EngineFunctions(_find_rates, _find_end, _crossing_in, _advance, write_nothing,
+                                _join, _leave))

@@ -42,7 +42,7 @@ from netsim.fabric.kernels.loop import (
     REDO,
     REFUSED,
     WAITS,
-    Engine,
+    EngineFunctions,
     Tables,
     end_flow,
     go,
@@ -546,8 +546,8 @@ def _greedy(served, group):
                         left[link[path[i, h]]] -= most
 
 
-register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, _write_rows, _join,
-                        _leave))
+register(Served, EngineFunctions(_find_rates, _find_end, _crossing_in, _advance, _write_rows,
+                                 _join, _leave))
 
 
 # --- by a compiled rule --------------------------------------------------------------------

@@ -13,7 +13,7 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.loop import (
     WAITS,
-    Engine,
+    EngineFunctions,
     end_flow,
     never,
     register,
@@ -522,4 +522,5 @@ def settle(parts, coflows, flows):
             write_flow(row, flow, left, rate, now)
 
 
-register(Parts, Engine(_find_rates, _find_end, never, _advance, write_nothing, _join, _leave))
+register(Parts, EngineFunctions(_find_rates, _find_end, never, _advance, write_nothing, _join,
+                                _leave))

@@ -141,7 +141,7 @@ def exchanging_in_turn(model: ParallelModel) -> tuple[ModelCoflow, ...]:
             *(ModelCoflow(stage, False) for stage in made.values()))
 
 
-class _Sent(NamedTuple):
+class _Transfer(NamedTuple):
     """A coflow from which a stage will be made: its kind and its flows."""
 
     what: str
@@ -154,9 +154,9 @@ class _Parts(NamedTuple):
 
     forward_s: float
     backward_s: float
-    forward: list[_Sent]
-    backward: list[_Sent]
-    reduce: list[_Sent]
+    forward: list[_Transfer]
+    backward: list[_Transfer]
+    reduce: list[_Transfer]
 
 
 def _parts_of(model: ParallelModel) -> list[_Parts]:
@@ -169,23 +169,23 @@ def _parts_of(model: ParallelModel) -> list[_Parts]:
         # Slices and experts exchange the same bytes forward and backward.
         slices = _slices(stage, own, model.allreduce, batches)
         experts = _to_all(own, own, stage.replicas * stage.expert_bytes / (2 * batches))
-        forward, backward = ([_Sent(f"slices-{way}", slices, False),
-                              _Sent(f"experts-{way}", experts, True)]
+        forward, backward = ([_Transfer(f"slices-{way}", slices, False),
+                              _Transfer(f"experts-{way}", experts, True)]
                              for way in ("forward", "backward"))
         if number + 1 < len(ranks):
             nbytes = stage.replicas * stage.out_bytes / batches
-            forward.append(_Sent("activations", _to_all(own, ranks[number + 1], nbytes), True))
+            forward.append(_Transfer("activations", _to_all(own, ranks[number + 1], nbytes), True))
         if number:
             nbytes = stage.replicas * stage.in_bytes / batches
-            backward.append(_Sent("gradients", _to_all(own, ranks[number - 1], nbytes), True))
+            backward.append(_Transfer("gradients", _to_all(own, ranks[number - 1], nbytes), True))
         found.append(_Parts(
             stage.forward_s / batches, model.backward_factor * stage.backward_s / batches,
             _with_bytes(forward), _with_bytes(backward),
-            _with_bytes([_Sent("all-reduce", _replicas(stage, own, model.allreduce), False)])))
+            _with_bytes([_Transfer("all-reduce", _replicas(stage, own, model.allreduce), False)])))
     return found
 
 
-def _with_bytes(sent: Iterable[_Sent]) -> list[_Sent]:
+def _with_bytes(sent: Iterable[_Transfer]) -> list[_Transfer]:
     """Drop coflows without bytes."""
     return [each for each in sent if each.flows.nbytes.any()]
 
@@ -251,7 +251,7 @@ def _synchronous(parts: Sequence[_Parts], batches: int) -> list[ModelCoflow]:
     return made
 
 
-def _pass(each: _Parts, label: str, after: list[str], behind: list[_Sent]) -> list[ModelCoflow]:
+def _pass(each: _Parts, label: str, after: list[str], behind: list[_Transfer]) -> list[ModelCoflow]:
     """Make the forward and the backward part of a model stage, followed by `behind`."""
     made: list[ModelCoflow] = []
     compute_s = each.forward_s
@@ -266,7 +266,7 @@ def _pass(each: _Parts, label: str, after: list[str], behind: list[_Sent]) -> li
     return made
 
 
-def _chain(sent: Sequence[_Sent], label: str, compute_s: float, after: Sequence[str]
+def _chain(sent: Sequence[_Transfer], label: str, compute_s: float, after: Sequence[str]
            ) -> list[ModelCoflow]:
     """Make a chain of coflows, with `compute_s` of computation before the first."""
     made: list[ModelCoflow] = []

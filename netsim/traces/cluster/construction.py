@@ -28,8 +28,8 @@ from netsim.models.gpus import Gpu, gpu_of
 from netsim.models.servers import ServerKind
 from netsim.traces.files import (
     POSITIVE,
+    NumberRange,
     Problem,
-    Rule,
     TraceProblemsError,
     whole_option,
 )
@@ -250,12 +250,13 @@ class ClusterConstruction:
         for name in ("limit", "max_gpus", "sample", "gpus_per_server", "most_iterations"):
             if getattr(self, name) is not None or name == "gpus_per_server":
                 whole_option(getattr(self, name), name, 1)
-        for name, rule in (("arrival_scale", Rule()), ("iteration_scale", POSITIVE),
-                           ("single_gpu_share", Rule(0, 1))):
+        for name, allowed in (("arrival_scale", NumberRange()), ("iteration_scale", POSITIVE),
+                              ("single_gpu_share", NumberRange(0, 1))):
             value = getattr(self, name)
-            if rule.number(value) is None and not (name == "single_gpu_share" and value is None):
-                raise InputError(f"{name} must be {rule}, not {value!r}")
-        if Rule(0, 1).number(self.train) is None or self.train == 1:
+            if allowed.number(value) is None and not (
+                    name == "single_gpu_share" and value is None):
+                raise InputError(f"{name} must be {allowed}, not {value!r}")
+        if NumberRange(0, 1).number(self.train) is None or self.train == 1:
             raise InputError(f"train must be a number from 0 to less than 1, not {self.train!r}")
         if self.train and self.most_iterations is not None:
             raise InputError("most_iterations is for workloads without a history, which counts "

@@ -26,7 +26,7 @@ from netsim.traces.cluster.construction import (
 )
 from netsim.traces.cluster.pai import ROUNDED
 from netsim.traces.cluster.tables import COUNT, SECONDS, flag, read_table
-from netsim.traces.files import Problem, Rule, TraceProblemsError
+from netsim.traces.files import NumberRange, Problem, TraceProblemsError
 
 _ASKED = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
 COLUMNS = (*_ASKED, "pod_phase", "creation_time", "deletion_time", "scheduled_time")
@@ -100,7 +100,7 @@ def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
         created, deleted, scheduled = (rows.numbers(f"{what}_time", SECONDS, blank=True)
                                        for what in ("creation", "deletion", "scheduled"))
         gpus, _ = gpus_of(rows.numbers("num_gpu", COUNT._replace(whole=True)))
-        milli = rows.numbers("gpu_milli", Rule(0, 1e9), blank=True)
+        milli = rows.numbers("gpu_milli", NumberRange(0, 1e9), blank=True)
         ended = rows.are("pod_phase", "Running", "Succeeded", "Failed")
         intake.add(
             {NO_SUBMIT: np.isnan(created),

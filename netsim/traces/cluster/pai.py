@@ -27,7 +27,7 @@ from netsim.traces.cluster.construction import (
     gpus_of,
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, flag, read_table
-from netsim.traces.files import Problem, Rule, TraceProblemsError, read_text
+from netsim.traces.files import NumberRange, Problem, TraceProblemsError, read_text
 
 # --- samples -------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ _HEADERS = {
     "pai_group_tag_table": "inst_id,user,gpu_type_spec,group,workload",
 }
 
-_PERCENT = Rule(0, 1e8)
+_PERCENT = NumberRange(0, 1e8)
 
 
 def read_pai(

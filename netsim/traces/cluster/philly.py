@@ -136,7 +136,7 @@ _CHUNK = 1 << 12
 _KEYS = ("status", "vc", "attempts", "submitted_time", "user")
 
 
-class _Row(NamedTuple):
+class _Submission(NamedTuple):
     """The parts of an entry that are used; missing times are ``""``."""
 
     line: int
@@ -235,7 +235,7 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     return intake.jobs()
 
 
-def _seconds(rows: list[_Row], name: str, path: str | Path) -> np.ndarray[Any, Any]:
+def _seconds(rows: list[_Submission], name: str, path: str | Path) -> np.ndarray[Any, Any]:
     """Parse a column of dates into seconds since 1970; NaN where the date is missing."""
     cells = [getattr(row, name) for row in rows]
     values, good = seconds_of(cells)
@@ -247,16 +247,17 @@ def _seconds(rows: list[_Row], name: str, path: str | Path) -> np.ndarray[Any, A
     return values
 
 
-def _row(line: int, entry: Any, path: str | Path) -> _Row:
+def _row(line: int, entry: Any, path: str | Path) -> _Submission:
     """Extract the parts of an entry that are used, or raise an error with its problems."""
     problems = list(_problems(entry))
     if problems:
         raise TraceProblemsError([Problem(line, message) for message in problems], path)
     attempts = entry["attempts"]
     first, last = (attempts[0], attempts[-1]) if attempts else ({}, {})
-    return _Row(line, entry["status"], entry["vc"], entry["user"], entry["submitted_time"] or "",
-                first.get("start_time") or "", last.get("end_time") or "", len(attempts),
-                sum(len(server["gpus"]) for server in first.get("detail", ())))
+    return _Submission(line, entry["status"], entry["vc"], entry["user"],
+                       entry["submitted_time"] or "", first.get("start_time") or "",
+                       last.get("end_time") or "", len(attempts),
+                       sum(len(server["gpus"]) for server in first.get("detail", ())))
 
 
 def _problems(entry: Any) -> Iterator[str]:

@@ -17,7 +17,7 @@ from netsim.traces.cluster.construction import (
     TraceWorkload,
     draw_single,
 )
-from netsim.traces.files import POSITIVE, Rule, whole_option
+from netsim.traces.files import POSITIVE, NumberRange, whole_option
 
 _RECURRING = 5  # number of jobs from which a group counts as recurring
 _GPUS = (2, 4, 8, 16, 32, 64)
@@ -121,10 +121,10 @@ def recurrent_jobs(
     count = whole_option(jobs, "jobs", 1, 10**7)
     for name, share in (("single_gpu_share", single_gpu_share),
                         ("recurring_share", recurring_share)):
-        if Rule(0, 1).number(share) is None:
+        if NumberRange(0, 1).number(share) is None:
             raise InputError(f"{name} must be a number from 0 to 1, not {share!r}")
-    if Rule(0, 10).number(tail) is None:
-        raise InputError(f"tail must be {Rule(0, 10)}, not {tail!r}")
+    if NumberRange(0, 10).number(tail) is None:
+        raise InputError(f"tail must be {NumberRange(0, 10)}, not {tail!r}")
     sizes = _sizes(count, seed, recurring_share, groups)
     gpus = _gpus(sizes, seed, single_gpu_share)
     owners = _owners(len(sizes), seed, users, count)

@@ -19,8 +19,8 @@ from netsim.base.units import decimal
 from netsim.base.values import check_flag
 from netsim.errors import TraceError
 from netsim.traces.files import (
+    NumberRange,
     Problem,
-    Rule,
     TraceProblemsError,
     delimiter_of,
     nul_problem,
@@ -35,11 +35,11 @@ def flag(value: object, what: str) -> bool:
     return bool(value)
 
 
-#: Rule for instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
-SECONDS = Rule(0, 1e12)
+#: Instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
+SECONDS = NumberRange(0, 1e12)
 
-#: Rule for numbers of GPUs, instances, ...
-COUNT = Rule(0, 1e6)
+#: Numbers of GPUs, instances, ...
+COUNT = NumberRange(0, 1e6)
 
 #: Cells that stand for a missing value.
 _BLANKS = frozenset(("", "nan", "NaN", "NaT", "None", "null", "NULL", "\\N", "Unknown"))
@@ -74,19 +74,20 @@ class Chunk:
         """Whether the table has an optional column."""
         return name in self.cells
 
-    def numbers(self, name: str, rule: Rule, *, blank: bool = False) -> NDArray[np.float64]:
-        """Parse a column of numbers that `rule` allows; with `blank`, blank cells become NaN."""
+    def numbers(self, name: str, allowed: NumberRange, *, blank: bool = False
+                ) -> NDArray[np.float64]:
+        """Parse a column of numbers in a range; with `blank`, blank cells become NaN."""
         cells = self.cells[name]
         if blank:
             cells = ["nan" if cell in _BLANKS else cell for cell in cells]
         values = _floats(cells)
-        good = (values >= rule.least) & (values <= rule.most)
-        if rule.whole:
+        good = (values >= allowed.least) & (values <= allowed.most)
+        if allowed.whole:
             good &= values == np.floor(values)
         if blank:
             good |= np.fromiter((cell == "nan" for cell in cells), bool, len(cells))
         if not good.all():
-            self._refuse(name, good, str(rule))
+            self._refuse(name, good, str(allowed))
         return values
 
     def times(self, name: str) -> NDArray[np.float64]:

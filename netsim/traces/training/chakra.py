@@ -307,7 +307,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
         if groups is not None:
             check_path(groups, "groups")
             listed = _group_file(path.parent / groups, ranks)
-        traces = [_Rank(rank, file, ranks, listed, options).trace()
+        traces = [_ChakraConverter(rank, file, ranks, listed, options).trace()
                   for rank, file in files.items()]
         made = join(traces if scaling is None else list(scaling.complete(traces)))
     except TraceProblemsError:
@@ -426,7 +426,7 @@ def _listed(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 # --- nodes ---------------------------------------------------------------------------------------
-class _Rank:
+class _ChakraConverter:
     """Converts the nodes of one rank."""
 
     def __init__(self, rank: int, file: ChakraFile, ranks: int, groups: dict[str, Group] | None,

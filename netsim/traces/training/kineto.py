@@ -220,7 +220,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
                                                                    "paths"))]
     try:
         traces = _by_rank([read_kineto_file(each, drop_long=drop_long) for each in files])
-        made = [_Rank(trace, cpu == "free", replay, step).trace() for trace in traces]
+        made = [_KinetoConverter(trace, cpu == "free", replay, step).trace() for trace in traces]
         ranks = max(trace.ranks for trace in traces)
         if scaling and scaling.layout.ranks != ranks:
             raise TraceError(f"is of a job of {ranks} ranks, but {scaling.layout} "
@@ -280,7 +280,7 @@ def _complete(made: list[RankTrace], ranks: int, copies: bool) -> Iterator[RankT
         yield replace(last, rank=rank)
 
 
-class _Rank:
+class _KinetoConverter:
     """Converts the profile of one rank.
 
     Event k has three nodes: its launch, 3 k; the delay before it, 3 k + 1; and itself, 3 k + 2.

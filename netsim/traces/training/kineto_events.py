@@ -157,15 +157,15 @@ def read_kineto_file(path: str | Path, *, drop_long: bool = False) -> KinetoTrac
     events = document.get("traceEvents") if isinstance(document, Mapping) else document
     if not isinstance(events, list):
         raise TraceError(f"has no list of traceEvents{kind_of_json(document)}", path)
-    parts = Parts(path)
+    used = EventsByKind(path)
     for index, event in enumerate(events):
-        parts.add(index, event)
-    parts.check_times(drop_long)
-    if not parts.of["gpu"]:
+        used.add(index, event)
+    used.check_times(drop_long)
+    if not used.of["gpu"]:
         raise TraceError(f"has no events on a GPU among its {len(events):,}", path)
     rank, ranks, groups = _world(info or {}, path)
     return KinetoTrace(path, rank, ranks, groups, **{
-        name: tuple(found) for name, found in parts.of.items()}, events=len(events))
+        name: tuple(found) for name, found in used.of.items()}, events=len(events))
 
 
 def _document(path: Path) -> Any:
@@ -203,7 +203,7 @@ def _unpacked(data: bytes, path: Path) -> bytearray:
     return made
 
 
-class Parts:
+class EventsByKind:
     """The events of a file that are used, by kind."""
 
     def __init__(self, path: Path) -> None:

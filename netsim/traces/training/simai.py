@@ -345,8 +345,9 @@ def _run_simai(file: SimaiFile, ranks: AlikeRanks, sizes: GroupSizes, machines: 
     bubble = analytical_times(file, sizes, machines).bubble_s if (
         pipeline == "formula" and machines is not None) else None
     sent = file.header.get("pp_bytes", 0) if pipeline == "send" else 0
-    return _Iteration(file, sizes, ranks, machines if machines and machines.efficiencies else None,
-                      sent).programs(bubble)
+    return _LayerPasses(
+        file, sizes, ranks, machines if machines and machines.efficiencies else None, sent
+    ).programs(bubble)
 
 
 def _added_up(times: SimaiTimes, ranks: AlikeRanks) -> Programs:
@@ -358,7 +359,7 @@ def _added_up(times: SimaiTimes, ranks: AlikeRanks) -> Programs:
     return ranks.programs()
 
 
-class _Iteration:
+class _LayerPasses:
     """Goes through the layers as SimAI's event-driven tools do.
 
     With `machines`, collectives that reach less of their bandwidth send more bytes, and small ones

@@ -20,7 +20,7 @@ from netsim.base.limits import check_limit, most
 from netsim.base.units import Quantity, decimal, parse_rate
 from netsim.base.values import check_whole, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError, unknown_name
-from netsim.llm.job import Grid
+from netsim.llm.job import RankGrid
 from netsim.operations import Family, Programs, Row
 from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
@@ -390,7 +390,7 @@ class AlikeRanks:
     def __init__(self, sizes: GroupSizes, gpus_per_server: int) -> None:
         self._gpus, self._most = gpus_per_server, most("steps")
         self._ranks = np.arange(sizes.ranks)
-        self._grid = Grid.make(sizes.tp, 1, sizes.ep, sizes.dp, sizes.pp, _ORDER)
+        self._grid = RankGrid.make(sizes.tp, 1, sizes.ep, sizes.dp, sizes.pp, _ORDER)
         self._groups: dict[str, tuple[Ints, Ints]] = {}
         self._rings: dict[str, int] = {}
         self._families: dict[tuple[str, str, int, float], int] = {}
