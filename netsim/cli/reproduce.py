@@ -173,7 +173,7 @@ def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, see
     if keep:
         raise InputError("--keep needs all runs of a reproduction; leave out --row")
     if row.measure is None:
-        echo(f"{row.id}: {row.text}: {paper.told(row).verdict}: {row.withheld or row.scope}")
+        echo(f"{row.id}: {row.text}: {paper.outcome(row).verdict}: {row.withheld or row.scope}")
         return False
     found = replace(paper.reproductions[f"{paper.name}-{row.setting}"], claims=(row.claim,))
     done = found.run(seeds=seeds_of(seeds) if seeds else found.seeds, trace=trace,

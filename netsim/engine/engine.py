@@ -174,7 +174,7 @@ class Engine:
         #: GPUs of each job that has started; the most recent ones if it was restarted.
         self.gpus: dict[int, Ints] = Known()
         #: Called with the kind of each event, such as ``"job-done"``, and the index of the job.
-        self.told: Callable[[str, int], None] | None = None
+        self.notify: Callable[[str, int], None] | None = None
         self._arrivals = Arrivals(env, [job.arrival_s for job in jobs], self._arrive)
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
@@ -202,14 +202,14 @@ class Engine:
 
     # --- the life of a job ----------------------------------------------------------------
 
-    def _tell(self, what: str, job: int) -> None:
-        if self.told is not None:
-            self.told(what, job)
+    def _notify(self, what: str, job: int) -> None:
+        if self.notify is not None:
+            self.notify(what, job)
 
     def _arrive(self, job: int) -> None:
         self.arrived += 1
         self._wait(job)
-        self._tell("job-arrived", job)
+        self._notify("job-arrived", job)
 
     def _wait(self, job: int) -> None:
         """Queue a job for GPUs, and ask the scheduler."""
@@ -231,7 +231,7 @@ class Engine:
         segment = self.ledger.take(job, gpus, now)
         self._bring(segment, self.ready_on(job, gpus))
         self.gpus[job] = gpus
-        self._tell("job-started", job)
+        self._notify("job-started", job)
 
     def _promise(self, job: int) -> float:
         """The estimated seconds of a job; for a preempted job, less the seconds it ran.
@@ -337,7 +337,7 @@ class Engine:
         self.ended += 1
         self._left.append(job)
         self._ask()
-        self._tell("job-done", job)
+        self._notify("job-done", job)
 
     def _release(self, job: int, gpus: Ints, reason: str) -> None:
         self._pool.give_back(gpus)
@@ -367,7 +367,7 @@ class Engine:
             self._release(job, gpus, "preempt")
             self._pending[job] = None
             ledger.rows["waits_since"][job] = now
-        self._tell("job-preempted", job)
+        self._notify("job-preempted", job)
 
     def _stop(self, job: int, kept: float, back: bool, lossless: bool = False) -> Ints | None:
         """End the progress of a job and return its GPUs; None if it has just ended by itself.

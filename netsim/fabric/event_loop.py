@@ -43,7 +43,7 @@ from netsim.fabric.kernels.serving_parts import Served
 from netsim.fabric.kernels.sharing_rates import Parts
 from netsim.fabric.policy import Ruling
 from netsim.fabric.protocols import Observer
-from netsim.fabric.records import COFLOW, LOOP, TOLD
+from netsim.fabric.records import COFLOW, LOOP, REPORTED
 
 
 # --- when events are noticed ---------------------------------------------------------------
@@ -87,7 +87,7 @@ class Grid:
 
 # --- moving bytes --------------------------------------------------------------------------
 class RowMover:
-    """Moves bytes at the rates in the rows of a table, and tells the observer what links carry."""
+    """Moves bytes at the rates in the rows of a table, and reports what links carry."""
 
     def __init__(self, table: FlowTable, observer: Observer | None) -> None:
         self._table, self._observer = table, observer
@@ -353,7 +353,7 @@ class EventLoop:
                     raise
                 self.now = float(self._state["now"][0])
                 raise ruling.failure(error) from error
-            why = self._tell(carried)
+            why = self._report(carried)
             if why != PAUSED:
                 self._keep_held(engine, why)
                 if isinstance(engine, Served):  # it knows itself which coflows have come and gone
@@ -387,8 +387,8 @@ class EventLoop:
     def _carried(self) -> NDArray[np.float64]:
         return np.zeros(len(self._table.capacity)) if self._carries else _NOTHING
 
-    def _tell(self, carried: NDArray[np.float64]) -> int:
-        """Update the table and tell the recorder and the fabric; return why the loop stopped."""
+    def _report(self, carried: NDArray[np.float64]) -> int:
+        """Update the table, recorder and fabric; return why the loop stopped."""
         table, state = self._table, self._state
         start = self.now
         ran = _State._make(state[0].item())
@@ -406,7 +406,7 @@ class EventLoop:
             self._tell_of_dropped()
         state["idle"] = state["ended"] = state["decisions"] = 0
         if ran.goes_on and not ran.drops and why in (HELD, SHOWS):
-            self._tell_of_completed()
+            self._report_completed()
         if self.now > start or ran.decisions:
             self._watch(start, self.now, carried, ran.decisions)
         return int(why)
@@ -417,13 +417,13 @@ class EventLoop:
             self._completed(self._done[:gone].copy(), self._table.flows)
             self._state["gone"] = 0
 
-    def _tell_of_completed(self) -> None:
+    def _report_completed(self) -> None:
         """Report completed coflows that are still in the rows."""
         rows = self._table.coflows
-        completed = np.flatnonzero((rows["open"] == 0) & (rows["waited"] != TOLD))
+        completed = np.flatnonzero((rows["open"] == 0) & (rows["waited"] != REPORTED))
         if len(completed):
             self._completed(rows[completed], self._table.flows)
-            rows["waited"][completed] = TOLD
+            rows["waited"][completed] = REPORTED
 
     def _make_room(self) -> None:
         """Make room for one entry per row."""

@@ -26,7 +26,7 @@ from netsim.fabric.kernels.loop import NEVER
 from netsim.fabric.kernels.rules import SOUND
 from netsim.fabric.policy import Policy, RuleError, Ruling, weigh
 from netsim.fabric.protocols import Observer, Source
-from netsim.fabric.records import TOLD
+from netsim.fabric.records import REPORTED
 from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
@@ -54,7 +54,7 @@ class FabricProcess:
 
     #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
     #: after all processing at that instant. It may change the run.
-    told: Callable[[], None] | None = None
+    notify: Callable[[], None] | None = None
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
                  job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
@@ -77,8 +77,8 @@ class FabricProcess:
         self.check_open, self.closing = self._alarm.check_open, self._alarm.closing
         self._take(allocator)
         self._arrived_by = -math.inf
-        self._tell_completed, self._tell_ended = completed or ignore, ended or ignore
-        self._completed = self._see_arrivals if network.wire.timed else self._tell_completed
+        self._report_completed, self._report_ended = completed or ignore, ended or ignore
+        self._completed = self._see_arrivals if network.wire.timed else self._report_completed
         self._observer = observer
         self._mover = RowMover(self.table, observer)
         self._loop = EventLoop(self.table, observe_interval, self._mover.pause,
@@ -87,7 +87,7 @@ class FabricProcess:
         self._happened, self._called, self._shows = 0, False, False
         self._moved_to = env.now
         self._finished, self._completing = 0, False
-        self._next = self._revisit_at = self._asks_at = self._tells_at = math.inf
+        self._next = self._revisit_at = self._asks_at = self._notify_at = math.inf
         self._due = math.inf
         self._expect()
         if self.table.next_arrival <= env.now:
@@ -96,7 +96,7 @@ class FabricProcess:
 
     @property
     def stepwise(self) -> bool:
-        """Whether to call `told`; may be changed at any time, and changes no result."""
+        """Whether to call `notify`; may be changed at any time, and changes no result."""
         return self._loop.stepwise
 
     @stepwise.setter
@@ -305,10 +305,10 @@ class FabricProcess:
         self._alarm.set(self._grid.observed(at))
 
     def _on_alarm(self) -> None:
-        """Do what is due: call `told`, resume the event loop, or process the events of now."""
+        """Do what is due: call `notify`, resume the event loop, or process the events of now."""
         with telling_for(self._policy.title):
-            if self._tells_at <= self._env.now:
-                self._tell()
+            if self._notify_at <= self._env.now:
+                self._notify()
             elif not self._called and self._env.now < self._due:
                 self._set_alarm()
             elif not self._called and self._loop.held and not self._must_act():
@@ -319,7 +319,7 @@ class FabricProcess:
     def _see_arrivals(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
         """Report completed coflows of chains and the source; the run lasts until they arrive."""
         self._arrived_by = max(self._arrived_by, float(done["arrives"].max()))
-        self._tell_completed(done, flows)
+        self._report_completed(done, flows)
 
     def _must_act(self) -> bool:
         """Whether the policy is due to be asked, or a coflow that the loop does not activate."""
@@ -328,14 +328,14 @@ class FabricProcess:
             self._revisit_at <= now + self._grid.slack()
             or now >= (table.next_coming if self._loop.admits else table.next_arrival))
 
-    def _tell(self) -> None:
-        """Call `told`; leave anything else that is due now to a separate event."""
-        self._tells_at = math.inf
+    def _notify(self) -> None:
+        """Call `notify`; leave anything else that is due now to a separate event."""
+        self._notify_at = math.inf
         if self._loop.shows:  # it was held before it knew its next event
             self._due = self._env.now
         self._alarm.set(self._env.now)
-        if self.told is not None:
-            self.told()
+        if self.notify is not None:
+            self.notify()
 
     def _go_on(self) -> None:
         """Resume the event loop: the fabric has not changed since it was held."""
@@ -345,7 +345,7 @@ class FabricProcess:
         self._set_alarm()
 
     def _act(self) -> None:
-        """Move bytes until now, tell jobs what has completed, and decide again."""
+        """Move bytes until now, report to jobs what has completed, and decide again."""
         self._called = False
         if (ahead := self._policy.ahead) is not None and ahead.pending is not None:
             allocation, ahead.pending = ahead.pending, None
@@ -383,7 +383,7 @@ class FabricProcess:
 
     def _end_acting(self) -> None:
         if self._shows and self.stepwise:
-            self._tells_at = self._env.now
+            self._notify_at = self._env.now
         self._shows = False
         self._set_alarm()
 
@@ -403,11 +403,11 @@ class FabricProcess:
             call_at(self._env, noticed, partial(self._end_graph, job, finish), LAST)
         if self._due == math.inf:
             self._await(self._arrived_by)
-        if (at := min(self._due, self._tells_at)) < math.inf:
+        if (at := min(self._due, self._notify_at)) < math.inf:
             self._alarm.set(at)
 
     def _end_graph(self, job: int, finish: float, _: Any) -> None:
-        self._tell_ended(job, finish)
+        self._report_ended(job, finish)
 
     def _await(self, arrival: float) -> None:
         """Set the alarm for when a coflow becomes valid, unless something is due before."""
@@ -472,11 +472,11 @@ class FabricProcess:
         if len(mine) < len(rows):
             alone = np.delete(rows, mine) if mine else rows
             self.table.chains.follow(alone, self._env.now, self._grid.interval)
-            if len(untold := alone[alone["waited"] != TOLD]):
-                self._completed(untold, self.table.flows)
+            if len(unreported := alone[alone["waited"] != REPORTED]):
+                self._completed(unreported, self.table.flows)
         # A standing decision has already gone on past ends of coflows that no process waits for.
         carried_on = (self._persistent and not self._rows_stand()
-                      and not rows["waited"][rows["waited"] != TOLD].any())
+                      and not rows["waited"][rows["waited"] != REPORTED].any())
         self._happened |= _FLOW_DONE if carried_on else _COFLOW_DONE
 
     # --- decisions -------------------------------------------------------------------
@@ -627,10 +627,10 @@ class FabricProcess:
         return max(self._env.peek(), math.nextafter(self._env.now, math.inf))
 
     def _expect_next(self, end: float) -> None:
-        """Set when the next flow ends; if the loop is held to show an event, have `told` called."""
+        """Set when the next flow ends; if the loop is held to show an event, call `notify` then."""
         self._next = end
         if self._loop.shows:
-            self._tells_at = self._loop.now
+            self._notify_at = self._loop.now
 
     def _leave(self) -> None:
         """Write the held event loop back to the rows, before the fabric changes."""
@@ -640,7 +640,7 @@ class FabricProcess:
 
     def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
                ) -> None:
-        """Count the decisions of the event loop; tell the observer of them and of moved bytes."""
+        """Count the decisions of the event loop; report them and moved bytes to the observer."""
         self._moved_to = now
         self.decisions += decisions
         if self._observer is None:

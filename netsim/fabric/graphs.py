@@ -22,7 +22,7 @@ _HEADS = (("begins", "begins"), ("beginning", "begins"), ("due", "due"), ("parke
           ("parked_at", "parked"))
 
 #: In place of a number of blockers: the computation has been reported.
-_TOLD = -1
+_REPORTED = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,9 +172,9 @@ class Graphs:
                 start_s = state["ready"][which]
                 end_s = start_s + seconds
                 tells = (state["blockers"][which] == 0) & (end_s <= now)
-                state["blockers"][which[tells]] = _TOLD
+                state["blockers"][which[tells]] = _REPORTED
                 yield Computed(job, iteration, which[tells], start_s[tells], end_s[tells])
-                if iteration == graph["kept"] and (state["blockers"][which] == _TOLD).all():
+                if iteration == graph["kept"] and (state["blockers"][which] == _REPORTED).all():
                     graph["kept"] += iteration < graph["iteration"]
             if graph["kept"] == graph["iterations"]:
                 del self._rows[job]

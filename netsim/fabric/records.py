@@ -34,7 +34,7 @@ LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 #: What goes on when a coflow has completed: the next coflow of its chain, at once or after a pause;
 #: the process that submitted it; nothing, as its completion has been reported; or operations of its
 #: graph.
-NEXT_IN_CHAIN, WAITED, TOLD, IN_GRAPH = 1, 2, 3, 4
+NEXT_IN_CHAIN, WAITED, REPORTED, IN_GRAPH = 1, 2, 3, 4
 
 #: An active coflow. What is left to send is ``left`` times what its FLOW and LOAD rows
 #: say: policies that keep a coflow's flows in step change one number here (``left``, at
@@ -46,7 +46,7 @@ NEXT_IN_CHAIN, WAITED, TOLD, IN_GRAPH = 1, 2, 3, 4
 #: identifies it, ``nominal_gamma`` that of all its bytes at nominal capacities,
 #: ``order`` its place in its job, ``deadline`` the instant by which it should finish (inf: none),
 #: ``max_hops`` the most links that one of its flows crosses, ``longest`` the bytes of its longest
-#: flow, ``waited`` says what goes on when it has completed: nothing if 0 or `TOLD`, else
+#: flow, ``waited`` says what goes on when it has completed: nothing if 0 or `REPORTED`, else
 #: `NEXT_IN_CHAIN`, `WAITED` or `IN_GRAPH`; ``split`` the weight that its unfinished flows have
 #: together, 0 if each has its own, ``thinner`` 1 if one has ended since that was split, ``unit``
 #: where `sharing` keeps what each of them has of it. The coflow begins, and is ``valid`` for

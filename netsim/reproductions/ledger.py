@@ -96,8 +96,8 @@ class Statement(_LedgerTable):
 
     @model_validator(mode="after")
     def _check(self) -> Statement:
-        told = [name for name in ("setting", "withheld", "scope") if getattr(self, name)]
-        if len(told) != 1:
+        given = [name for name in ("setting", "withheld", "scope") if getattr(self, name)]
+        if len(given) != 1:
             raise ValueError(f"{self.id or self.says}: give one of setting, withheld and scope")
         if bool(self.setting) != bool(self.measure and self.rule):
             raise ValueError(f"{self.id or self.says}: a setting comes with measure and rule")
@@ -139,7 +139,7 @@ class Statement(_LedgerTable):
                      self.measure.percent, self.measure.scale)
 
 
-class Told(NamedTuple):
+class Outcome(NamedTuple):
     """The value of a row, its verdict, and the CPU time of the runs that it needs."""
 
     value: float  #: NaN, as are the ends of its interval, where there is none
@@ -183,10 +183,10 @@ class Paper(_LedgerTable):
                 for name, rows in parts.items()}
 
     def _shown(self, row: Statement) -> dict[str, str]:
-        told = self.told(row)
+        outcome = self.outcome(row)
         return {"": row.id, "statement": row.text if row.id else f"*Ours:* {row.text}",
-                "where": row.where, "measured": told.shown, "holds if": str(
-                    row.bounds(row.rule)) if row.rule else "", "verdict": told.verdict,
+                "where": row.where, "measured": outcome.shown, "holds if": str(
+                    row.bounds(row.rule)) if row.rule else "", "verdict": outcome.verdict,
                 "why": row.why or row.withheld or row.scope}
 
     def figure(self, setting: str) -> Axes:
@@ -229,18 +229,19 @@ class Paper(_LedgerTable):
                             _function(setting.derive) if setting.derive else None,
                             setting.seeds)
 
-    def told(self, row: Statement, measured: pd.DataFrame | None = None) -> Told:
+    def outcome(self, row: Statement, measured: pd.DataFrame | None = None) -> Outcome:
         """Measure a row, on the given runs of its setting or else on those that netsim ships."""
         nan = float("nan")
         if not row.setting:
-            return Told(nan, nan, nan, "", OUT_OF_SCOPE if row.scope else CANNOT_BE_TOLD, 0.0)
+            return Outcome(nan, nan, nan, "", OUT_OF_SCOPE if row.scope else CANNOT_BE_TOLD,
+                           0.0)
         table = read_measured(f"{self.name}-{row.setting}") if measured is None else measured
         runs, claim = Runs(table), row.claim
         found = claim.row(runs)
         assert row.measure is not None
         spent = runs.any_of(row.measure.selected())
-        return Told(found["mean"], found["low"], found["high"], found["measured"],
-                    found["verdict"], float(spent["cpu_s"].sum()) if "cpu_s" in spent else nan)
+        return Outcome(found["mean"], found["low"], found["high"], found["measured"],
+                       found["verdict"], float(spent["cpu_s"].sum()) if "cpu_s" in spent else nan)
 
 
 def _of_paper(row: Statement, table: pd.DataFrame, columns: Sequence[str]
@@ -307,14 +308,14 @@ def statements(papers: Mapping[str, Paper]) -> Iterator[dict[str, Any]]:
     """Yield all rows of some papers, as ``netsim reproduce --rows --json`` prints them."""
     for paper in papers.values():
         for row in paper.rows:
-            told = paper.told(row)
+            outcome = paper.outcome(row)
             yield {"paper": paper.name, "id": row.id, "where": row.where, "says": row.text,
                    "setting": f"{paper.name}-{row.setting}" if row.setting else None,
                    "measure": str(row.measure) if row.measure else None,
-                   "measured": told.shown, "value": told.value,
-                   "interval": [told.low, told.high],
-                   "verdict": told.verdict, "why": row.why or row.withheld or row.scope,
-                   "cpu_s": told.cpu_s}
+                   "measured": outcome.shown, "value": outcome.value,
+                   "interval": [outcome.low, outcome.high],
+                   "verdict": outcome.verdict, "why": row.why or row.withheld or row.scope,
+                   "cpu_s": outcome.cpu_s}
 
 
 #: The papers by name.

@@ -91,7 +91,7 @@ def readings(table: pd.DataFrame, numbers: Sequence[str]) -> pd.DataFrame:
             names = {f"parrot{own}": "parrot", f"aalo-lbsf{others}": "aalo-lbsf",
                      f"lccf{others}": "lccf"}
             part = here[here["allocator"].isin(list(names))].replace({"allocator": names})
-            values = {row.id: paper.told(row, part).value for row in rows}
+            values = {row.id: paper.outcome(row, part).value for row in rows}
             off = [abs(values[row.id] - row.number) / max(1, row.number) for row in rows
                    if row.number is not None]
             found.append({"length": length, "arrival_scale": scale, "parrot": _LEFT["parrot"][own],

@@ -145,7 +145,7 @@ class Recorder(LinkRecorder):
         self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
         self._others: list[tuple[Any, ...]] = []
-        self.told: Listener | None = None  #: gets completed coflows and jobs at once
+        self.listener: Listener | None = None  #: gets completed coflows and jobs at once
 
     def add_job(self, job: int, numbers: CoflowNumbers) -> None:
         """Insert a job that has not arrived; the numbers of later jobs grow by one.
@@ -199,14 +199,14 @@ class Recorder(LinkRecorder):
 
     def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Note that a job submits a coflow."""
-        if self.told is not None:
-            self.told.coflow_valid(job, iteration, stage)
+        if self.listener is not None:
+            self.listener.coflow_valid(job, iteration, stage)
 
     def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
                      transfer: CoflowEvent | None) -> None:
         """Note that a coflow of a job has ended, though it may have to be repeated."""
-        if self.told is not None:
-            self.told.coflow_done(job, iteration, stage, transfer)
+        if self.listener is not None:
+            self.listener.coflow_done(job, iteration, stage, transfer)
 
     def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
                        nbytes: float, why: str) -> None:
@@ -269,8 +269,8 @@ class Recorder(LinkRecorder):
     def _end_job(self, job: int, finish: float) -> None:
         self._jobs_done += 1
         self.finish_s[job] = finish
-        if self.told is not None:
-            self.told.job_done(job)
+        if self.listener is not None:
+            self.listener.job_done(job)
 
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
         """Record the start of a chain, which has no job process; see `ChainLog.begin`."""
@@ -341,8 +341,8 @@ class Recorder(LinkRecorder):
             for each in zip(done["arrives"][late].tolist(), last[late].tolist(), strict=True):
                 heappush(self._late, each)
         self._of_chains.append((done, sent))
-        if self.told is not None:
-            self.told.chains_done(done, last)
+        if self.listener is not None:
+            self.listener.chains_done(done, last)
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
     def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:

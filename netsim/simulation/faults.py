@@ -31,7 +31,7 @@ from netsim.network.live import (
 )
 from netsim.results.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
-from netsim.simulation.listeners import Teller
+from netsim.simulation.listeners import Listeners
 
 #: The most names in a message.
 _MOST_NAMED = 5
@@ -92,7 +92,7 @@ class Faults:
         return self.restarts or isinstance(self.network, LiveNetwork)
 
     def begin(self, env: Any, keeper: JobHost, fabric: FabricProcess | None = None,
-              recorder: Recorder | None = None, teller: Teller | None = None,
+              recorder: Recorder | None = None, listeners: Listeners | None = None,
               seen: Callable[[float], float] | None = None) -> None:
         """Schedule all events, each before the jobs that arrive at the same instant.
 
@@ -100,7 +100,7 @@ class Faults:
         time at which the run notices it.
         """
         self._env, self._keeper, self._fabric, self._recorder = env, keeper, fabric, recorder
-        self._teller, self._seen = teller, seen
+        self._listeners, self._seen = listeners, seen
         for change in self._changes:
             call_at(env, self._seen_at(change), partial(self._happen, change))
 
@@ -153,10 +153,10 @@ class Faults:
                 after_all_ends(self._env, partial(self._stop, change.host))
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
-        if fabric is not None and self._teller is not None:
+        if fabric is not None and self._listeners is not None:
             names = self.parts.link_names
-            self._teller.capacities({names[link]: capacity
-                                     for link, capacity in change.capacity.items()})
+            self._listeners.capacities({names[link]: capacity
+                                        for link, capacity in change.capacity.items()})
 
     def _stop(self, host: int, _: Any) -> None:
         self._keeper.stop(host)

@@ -1,4 +1,4 @@
-"""Tells listeners of the events of a run, at their times, also on edge-clouds."""
+"""Notifies listeners of the events of a run, at their times, also on edge-clouds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from netsim.results.recorder import Recorder
 from netsim.simulation.events import RunEvent
 
 
-class Teller:
+class Listeners:
     """Makes events from what the parts of a run report; a `netsim.results.recorder.Listener`.
 
-    The fabric may process events before the clock reaches them. Listeners are told of these when
-    the fabric reports that the clock has reached them. Copies of a teller have no listeners. With
+    The fabric may process events before the clock reaches them. Listeners are notified of these
+    when the fabric reports that the clock has reached them. Copies have no listeners. With
     `starts`, a job counts as started when it sends its first byte, as nothing else reports starts.
     """
 
@@ -32,24 +32,24 @@ class Teller:
                  starts: bool) -> None:
         self._env, self._recorder, self._fabric = env, recorder, fabric
         self._starts = starts
-        self._tell: Callable[[RunEvent], None] | None = None
+        self._listener: Callable[[RunEvent], None] | None = None
         self._done: list[tuple[NDArray[Any], NDArray[np.bool_]]] = []
         self._last_key = self._decisions = 0
         self._started: set[int] = set()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Teller:
-        return Teller(*deepcopy((self._env, self._recorder, self._fabric), memo), self._starts)
+    def __deepcopy__(self, memo: dict[int, Any]) -> Listeners:
+        return Listeners(*deepcopy((self._env, self._recorder, self._fabric), memo), self._starts)
 
-    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
-        """Call `tell` with each event from now on; None stops the calls."""
-        if (tell is None) != (self._tell is None):
-            self._recorder.told = None if tell is None else self
+    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
+        """Call `listener` with each event from now on; None stops the calls."""
+        if (listener is None) != (self._listener is None):
+            self._recorder.listener = None if listener is None else self
             if self._fabric is not None:
-                self._listen_to(self._fabric, tell is not None)
-        self._tell = tell
+                self._listen_to(self._fabric, listener is not None)
+        self._listener = listener
 
     def _listen_to(self, fabric: FabricProcess, listens: bool) -> None:
-        fabric.stepwise, fabric.told = listens, self.flush if listens else None
+        fabric.stepwise, fabric.notify = listens, self.flush if listens else None
         self._done.clear()
         if listens:
             table, _ = fabric.look()
@@ -59,20 +59,20 @@ class Teller:
             self._started = {*np.flatnonzero(self._recorder.coflows_of_job).tolist(),
                              *rows["job"][rows["start"] >= 0].tolist()}
 
-    def say(self, kind: str, job: int | None = None, **about: Any) -> None:
-        """Tell listeners of an event that happens now; `job` is the number of a job, not its id."""
-        if self._tell is not None:
+    def notify(self, kind: str, job: int | None = None, **about: Any) -> None:
+        """Notify listeners of an event of now; `job` is the number of a job, not its id."""
+        if self._listener is not None:
             number = None if job is None else int(self._recorder.job_ids[job])
-            self._tell(RunEvent(kind, float(self._env.now), number, **about))
+            self._listener(RunEvent(kind, float(self._env.now), number, **about))
 
-    def say_of_job(self, kind: str, job: int) -> None:
-        """Tell listeners of an event of a job, given by its number."""
-        self.say(kind, job)
+    def notify_of_job(self, kind: str, job: int) -> None:
+        """Notify listeners of an event of a job, given by its number."""
+        self.notify(kind, job)
 
     def capacities(self, links: Mapping[str, float]) -> None:
-        """Tell listeners of new capacities of links."""
+        """Notify listeners of new capacities of links."""
         for link, capacity in links.items():
-            self.say("capacity", link=link, capacity=capacity)
+            self.notify("capacity", link=link, capacity=capacity)
 
     # --- what processes of jobs do, now ------------------------------------------------
 
@@ -81,75 +81,75 @@ class Teller:
         demand = job.graph.demands[stage]
         coflow = self._recorder.number(job, iteration, stage)
         if demand is not None and demand.overhead_s:
-            self._say_at(self._env.now + demand.overhead_s, "coflow-valid", job.index, coflow)
+            self._notify_at(self._env.now + demand.overhead_s, "coflow-valid", job.index, coflow)
         else:
-            self.say("coflow-valid", job.index, coflow=coflow)
+            self.notify("coflow-valid", job.index, coflow=coflow)
 
     def coflow_done(self, job: JobProcess, iteration: int, stage: int,
                     transfer: CoflowEvent | None) -> None:
         """Tell listeners that a coflow submitted by a job process has ended."""
         if transfer is not None:
-            self.say("coflow-done", job.index,
-                     coflow=self._recorder.number(job, iteration, stage))
+            self.notify("coflow-done", job.index,
+                        coflow=self._recorder.number(job, iteration, stage))
 
     def job_done(self, job: int) -> None:
-        """Tell listeners of a job that has ended."""
+        """Notify listeners of a job that has ended."""
         if self._starts:
-            self.say("job-done", job)
+            self.notify("job-done", job)
 
     # --- what the fabric does by itself, maybe ahead of the clock -----------------------
 
     def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        """Keep completed coflows of chains, to tell of each when the clock reaches its end."""
+        """Keep completed coflows of chains, to report each when the clock reaches its end."""
         self._done.append((done, last))
 
     def flush(self) -> None:
-        """Tell listeners of all events that the fabric has processed up to now."""
+        """Notify listeners of all events that the fabric has processed up to now."""
         done, self._done = self._done, []
         fabric = self._fabric
         assert fabric is not None
         first, self._last_key = self._last_key, fabric.table.last_key
         decisions, self._decisions = self._decisions, fabric.decisions
         for rows, last in done:
-            self._say_valid(rows, first)
-            self._say_started(rows["job"].tolist())
-            self._say_done(rows, last)
-        self._say_valid(fabric.table.coflows.copy(), first)
+            self._notify_valid(rows, first)
+            self._notify_started(rows["job"].tolist())
+            self._notify_done(rows, last)
+        self._notify_valid(fabric.table.coflows.copy(), first)
         if fabric.decisions > decisions:
-            self.say("decision")
+            self.notify("decision")
         if self._starts and not self._started.issuperset(fabric.table.coflows["job"].tolist()):
             table, _ = fabric.look()
             _, owner = table.open_flows()
-            self._say_started(table.coflows["job"][owner[table.flow_rates() > 0]].tolist())
+            self._notify_started(table.coflows["job"][owner[table.flow_rates() > 0]].tolist())
 
-    def _say_started(self, jobs: Iterable[int]) -> None:
+    def _notify_started(self, jobs: Iterable[int]) -> None:
         if self._starts:
             for job in sorted(set(jobs) - self._started):
                 self._started.add(job)
-                self.say("job-started", job)
+                self.notify("job-started", job)
 
-    def _say_valid(self, rows: NDArray[Any], first: int) -> None:
-        """Tell listeners of coflows with keys above `first` that no process has submitted."""
+    def _notify_valid(self, rows: NDArray[Any], first: int) -> None:
+        """Notify listeners of coflows with keys above `first` that no process has submitted."""
         came = (rows["key"] > first) | (rows["key"] == 0)  # one without bytes has no key
         for job, coflow in self._which(rows[came & (rows["waited"] != WAITED)]):
-            self.say("coflow-valid", job, coflow=coflow)
+            self.notify("coflow-valid", job, coflow=coflow)
 
-    def _say_done(self, rows: NDArray[Any], last: NDArray[np.bool_]) -> None:
+    def _notify_done(self, rows: NDArray[Any], last: NDArray[np.bool_]) -> None:
         for (job, coflow), at, ends in zip(self._which(rows), rows["arrives"].tolist(),
                                            last.tolist(), strict=True):
-            self._say_at(at, "coflow-done", job, coflow)
+            self._notify_at(at, "coflow-done", job, coflow)
             if ends:
-                self._say_at(at, "job-done", job)
+                self._notify_at(at, "job-done", job)
 
-    def _say_at(self, at: float, kind: str, job: int, coflow: int | None = None) -> None:
-        """Tell listeners of something at a given time, or now if that is over."""
+    def _notify_at(self, at: float, kind: str, job: int, coflow: int | None = None) -> None:
+        """Notify listeners of something at a given time, or now if that is past."""
         if at > self._env.now:
-            call_at(self._env, at, partial(self._say_then, kind, job, coflow))
+            call_at(self._env, at, partial(self._notify_then, kind, job, coflow))
         else:
-            self._say_then(kind, job, coflow)
+            self._notify_then(kind, job, coflow)
 
-    def _say_then(self, kind: str, job: int, coflow: int | None, *_: Any) -> None:
-        self.say(kind, job, **({} if coflow is None else {"coflow": coflow}))
+    def _notify_then(self, kind: str, job: int, coflow: int | None, *_: Any) -> None:
+        self.notify(kind, job, **({} if coflow is None else {"coflow": coflow}))
 
     def _which(self, rows: NDArray[Any]) -> list[tuple[int, int]]:
         """Return the jobs' numbers and the ids of coflows of chains."""
@@ -164,18 +164,19 @@ _KINDS = ("job-arrived", "job-started", "job-done")
 Times = tuple[Floats, Floats]
 
 
-class EdgeTeller:
-    """Compares the state after each step with what listeners know, and tells them the changes.
+class EdgeListeners:
+    """Compares the state after each step with what listeners know, and reports the changes.
 
-    `now` is the time up to which events have been told, in seconds; -inf before the first step. The
-    first `links` links of the fabric are those of the network.
+    `now` is the time up to which events have been reported, in seconds; -inf before the first step.
+    The first `links` links of the fabric are those of the network.
     """
 
-    def __init__(self, tell: Callable[[RunEvent], None], setting: EdgeSetting, now: float,
+    def __init__(self, listener: Callable[[RunEvent], None], setting: EdgeSetting, now: float,
                  arrived: int, times: Times, fabric: FabricProcess | None, links: int) -> None:
-        self.tell_to, self._setting, self._fabric, self._links = tell, setting, fabric, links
-        self._told = [each <= now for each in self._instants(times)]
-        self._told[0][arrived:] = False
+        self.listener, self._setting = listener, setting
+        self._fabric, self._links = fabric, links
+        self._reported = [each <= now for each in self._instants(times)]
+        self._reported[0][arrived:] = False
         if fabric is not None:
             self._see(fabric)
 
@@ -193,22 +194,23 @@ class EdgeTeller:
 
     def make_room(self, place: int) -> None:
         """Make room for a job that has been inserted in the setting."""
-        self._told = [np.insert(told, place, False) for told in self._told]
+        self._reported = [np.insert(reported, place, False) for reported in self._reported]
 
     def next_at(self, times: Times) -> float:
         """Return the time of the next event of a job, in seconds; inf if not known."""
-        return min(float(np.nanmin(each[~told], initial=np.inf))
-                   for each, told in zip(self._instants(times), self._told, strict=True))
+        return min(float(np.nanmin(each[~reported], initial=np.inf))
+                   for each, reported in zip(self._instants(times), self._reported, strict=True))
 
-    def tell(self, now: float, times: Times) -> None:
-        """Tell listeners what has happened since the last call."""
+    def notify(self, now: float, times: Times) -> None:
+        """Notify listeners of what has happened since the last call."""
         for event in [*self._of_jobs(now, times), *self._of_fabric(now)]:
-            self.tell_to(event)
+            self.listener(event)
 
     def _of_jobs(self, now: float, times: Times) -> Iterator[RunEvent]:
-        for kind, instants, told in zip(_KINDS, self._instants(times), self._told, strict=True):
-            for job in np.flatnonzero((instants <= now) & ~told).tolist():
-                told[job] = True
+        for kind, instants, reported in zip(_KINDS, self._instants(times), self._reported,
+                                            strict=True):
+            for job in np.flatnonzero((instants <= now) & ~reported).tolist():
+                reported[job] = True
                 yield RunEvent(kind, now, job=self._setting.jobs[job].id)
 
     def _of_fabric(self, now: float) -> Iterator[RunEvent]:

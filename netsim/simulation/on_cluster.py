@@ -46,7 +46,7 @@ from netsim.simulation.compatibility import (
 )
 from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
-from netsim.simulation.listeners import Teller
+from netsim.simulation.listeners import Listeners
 from netsim.simulation.target import Clocked, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobSpec, Workload, column, delays_stages
 
@@ -155,9 +155,9 @@ class OnCluster(Clocked):
         self.decider = decider_of(self.scheduler, self._context)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
                              SCHEDULERS.to_dict(self.scheduler)["name"], self.preemption)
-        self.teller = Teller(self.env, self.recorder, self.fabric, starts=False)
+        self.listeners = Listeners(self.env, self.recorder, self.fabric, starts=False)
         self.faults.begin(self.env, JobsOnServers(self.engine, self.cluster, self._on_fabric),
-                          self.fabric, self.recorder, self.teller, seen)
+                          self.fabric, self.recorder, self.listeners, seen)
 
     @property
     def _context(self) -> RunContext:
@@ -241,10 +241,10 @@ class OnCluster(Clocked):
         for job in self._on_fabric.processes.values():
             job.route_on(network)
 
-    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
         """See `Target.listen`."""
-        self.engine.told = None if tell is None else self.teller.say_of_job
-        super().listen(tell)
+        self.engine.notify = None if listener is None else self.listeners.notify_of_job
+        super().listen(listener)
 
     def finish_s(self) -> NDArray[np.float64]:
         """See `Clocked.finish_s`."""

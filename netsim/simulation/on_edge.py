@@ -34,7 +34,7 @@ from netsim.schedulers.a_online import ChunkRun
 from netsim.schedulers.registry import SCHEDULERS, schedules
 from netsim.simulation.compatibility import problems_of_edge
 from netsim.simulation.events import FaultEvent, RunEvent, capacities_of
-from netsim.simulation.listeners import EdgeTeller
+from netsim.simulation.listeners import EdgeListeners
 from netsim.simulation.target import (
     active_coflows,
     active_flows,
@@ -69,7 +69,7 @@ class OnEdge:
         self.ended = self._stepped = False
         self._moved: Any = None
         self._begun: SteppedRun | None = None
-        self._teller: EdgeTeller | None = None
+        self._listeners: EdgeListeners | None = None
 
     @property
     def total(self) -> int:
@@ -127,8 +127,8 @@ class OnEdge:
         at = min(self._run.next_at(), self._held_at)
         if self._run.over:
             at = min(at, self._end())
-        if self._teller is not None:
-            at = min(at, self._teller.next_at(self._run.times()))
+        if self._listeners is not None:
+            at = min(at, self._listeners.next_at(self._run.times()))
         return at
 
     def _end(self) -> float:
@@ -146,12 +146,12 @@ class OnEdge:
             self.ended = self._run.over and self._end() <= at
             if self._held_at <= at:
                 self._held_at = math.inf
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Notify listeners of what has happened."""
-        if self._teller is not None:
-            self._teller.tell(self.now, self._run.times())
+        if self._listeners is not None:
+            self._listeners.notify(self.now, self._run.times())
 
     def settle(self) -> None:
         """See `Target.settle`; nothing to do, as the last step is the end of the last job."""
@@ -262,8 +262,8 @@ class OnEdge:
         place = self._setting.insert(job)
         if self._begun is not None:
             self._begun.submit(place)
-        if self._teller is not None:
-            self._teller.make_room(place)
+        if self._listeners is not None:
+            self._listeners.make_room(place)
         self.ended = False
 
     def change(self, event: FaultEvent) -> None:
@@ -273,7 +273,7 @@ class OnEdge:
         moved = self._links
         for _, link, capacity in capacities_of([event], self._system.network):
             moved.set_capacity(link, capacity)
-        self._tell()
+        self._notify()
 
     @property
     def allocator(self) -> Allocator:
@@ -303,18 +303,18 @@ class OnEdge:
 
     # --- to listen -------------------------------------------------------------------------
 
-    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
         """See `Target.listen`."""
-        if tell is None:
-            self._teller = None
+        if listener is None:
+            self._listeners = None
             return
-        if self._teller is not None:
-            self._teller.tell_to = tell
+        if self._listeners is not None:
+            self._listeners.listener = listener
             return
         fabric = self._links.fabric if self._kind.shares_links else None
-        self._teller = EdgeTeller(tell, self._setting, self.now if self._stepped else -math.inf,
-                                  self._run.arrived, self._run.times(), fabric,
-                                  self._system.network.links)
+        self._listeners = EdgeListeners(
+            listener, self._setting, self.now if self._stepped else -math.inf, self._run.arrived,
+            self._run.times(), fabric, self._system.network.links)
 
     # --- records ---------------------------------------------------------------------------
 

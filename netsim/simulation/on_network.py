@@ -35,7 +35,7 @@ from netsim.results.recorder import Recorder
 from netsim.results.tables import RECORDS, CoflowNumbers
 from netsim.simulation.events import Change, FaultEvent, RunEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
-from netsim.simulation.listeners import Teller
+from netsim.simulation.listeners import Listeners
 from netsim.simulation.target import Clocked, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
@@ -90,12 +90,12 @@ class OnNetwork(Clocked):
                                                          for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._routed_anew)
         self._can_stop = self.faults.restarts
-        self.teller = Teller(self.env, self.recorder, self.fabric, starts=True)
-        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder, self.teller)
+        self.listeners = Listeners(self.env, self.recorder, self.fabric, starts=True)
+        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder, self.listeners)
         self.jobs = self.on_hosts.jobs
         self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive,
                                   np.delete(np.arange(len(workload)), single.members))
-        self._herald: Arrivals | None = None
+        self._arrival_events: Arrivals | None = None
         self._links_used: list[NDArray[np.int64]] | None = None
         self._sees_symmetry, self._simulated_ranks = False, 0
         if allocator.plans_ahead:
@@ -226,8 +226,8 @@ class OnNetwork(Clocked):
         self.singles.add_job(index)
         self.fabric.add_job(index, job.arrival_s, workload.jobs[index].ranks)
         self._arrivals.add(index, job.arrival_s)
-        if self._herald is not None:
-            self._herald.add(index, job.arrival_s)
+        if self._arrival_events is not None:
+            self._arrival_events.add(index, job.arrival_s)
 
     def _check_change(self, change: Change) -> None:
         if change.restart and not self._can_stop:
@@ -265,14 +265,14 @@ class OnNetwork(Clocked):
             return graph.routed
         return [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
 
-    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
         """See `Target.listen`."""
-        if tell is not None and self._herald is None:
+        if listener is not None and self._arrival_events is None:
             first = int(np.searchsorted(self.arrival_s, self.now, "right")) if self.begun else 0
-            self._herald = Arrivals(self.env, self.arrival_s,
-                                    partial(self.teller.say_of_job, "job-arrived"),
-                                    np.arange(first, len(self.arrival_s)))
-        super().listen(tell)
+            self._arrival_events = Arrivals(
+                self.env, self.arrival_s, partial(self.listeners.notify_of_job, "job-arrived"),
+                np.arange(first, len(self.arrival_s)))
+        super().listen(listener)
 
     def finish_s(self) -> NDArray[np.float64]:
         """See `Clocked.finish_s`."""

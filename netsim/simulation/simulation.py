@@ -152,15 +152,15 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         return self
 
     def _go(self, limit: float, report: Callable[[int, int], None]) -> None:
-        target, told = self._target, self._target.done
+        target, reported = self._target, self._target.done
         self._begin()
         self._stepping = True
         try:
             while not target.ended and target.next_at() <= limit:
                 self._step()
-                if self._steps % _REPORT_EVERY == 0 or target.done > told + _REPORT_EVERY:
-                    told = target.done
-                    report(told, target.total)
+                if self._steps % _REPORT_EVERY == 0 or target.done > reported + _REPORT_EVERY:
+                    reported = target.done
+                    report(reported, target.total)
             if target.ended:
                 self._act(target.settle)
         finally:

@@ -35,7 +35,7 @@ from netsim.results.link_recorder import named_ends
 from netsim.results.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, RunEvent, changes_of
 from netsim.simulation.faults import Faults
-from netsim.simulation.listeners import Teller
+from netsim.simulation.listeners import Listeners
 from netsim.workload import History, JobSpec, Workload, column
 
 if TYPE_CHECKING:
@@ -268,8 +268,8 @@ class Target(Protocol):
     def change(self, event: FaultEvent) -> None:
         """Change links, hosts or switches now; see `Simulation.fail`."""
 
-    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
-        """Call `tell` with each event from now on; None stops the calls."""
+    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
+        """Call `listener` with each event from now on; None stops the calls."""
 
     def shared(self) -> list[Any]:
         """Return the objects that copies of the target may share, because they never change."""
@@ -287,7 +287,7 @@ class Clocked:
     fabric: FabricProcess | None  #: None if jobs run by formulas
     faults: Faults
     recorder: Recorder
-    teller: Teller
+    listeners: Listeners
     begun = False  #: whether the first step has been prepared
     forecast: Forecast | None = None  #: of iterations, for an allocator that uses predictions
 
@@ -521,9 +521,9 @@ class Clocked:
     def observe_interval(self, given: Quantity) -> None:
         self._links.set_observe_interval(parse_seconds(given, "observe_interval"))
 
-    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
         """See `Target.listen`."""
-        self.teller.listen(tell)
+        self.listeners.listen(listener)
 
 
 def forecast_of(allocator: Allocator, history: History | None) -> Forecast | None:

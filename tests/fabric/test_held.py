@@ -53,11 +53,11 @@ class Run:
     def __init__(self, allocator, seed, interval):
         rng = np.random.default_rng(seed)
         self.env = simpy.Environment()
-        self.log, self.chains, self.told = [], [], []
+        self.log, self.chains, self.notified = [], [], []
         arrivals = np.sort(rng.uniform(0, 2, 6))
         self.fabric = FabricProcess(self.env, NET, make_allocator(allocator), arrivals,
                                     observe_interval=interval, completed=self.completed)
-        self.fabric.told = self.tell
+        self.fabric.notify = self.notify
         for job, at in enumerate(arrivals.tolist()):
             demands = [demand(rng) for _ in range(3)]
             pauses = rng.choice([0.0, 0.15, 0.4], 3)
@@ -75,8 +75,8 @@ class Run:
     def completed(self, rows, _):
         self.chains += [tuple(row) for row in rows[["job", "valid", "start", "last"]].tolist()]
 
-    def tell(self):
-        self.told.append((self.env.now, self.fabric.ahead))
+    def notify(self):
+        self.notified.append((self.env.now, self.fabric.ahead))
 
     def times(self):
         return sorted(self.log), sorted(self.chains)
@@ -149,9 +149,9 @@ def test_step_by_step(allocator, seed, interval, switched_at):
     other.env.run()
     assert alone.times() == other.times()
     assert alone.fabric.decisions == other.fabric.decisions
-    # Nothing is told of before its time; each coflow that ends later is told of when noticed.
-    assert all(now == ahead for now, ahead in other.told)
-    told = {now for now, _ in other.told}
+    # No event is reported before its time, and each later end of a coflow when it is noticed.
+    assert all(now == ahead for now, ahead in other.notified)
+    notified = {now for now, _ in other.notified}
     if not interval and switched_at <= 1:
         ends = [each[3] for each in other.log + other.chains]
-        assert all(any(abs(end - now) < 1e-6 for now in told) for end in ends)
+        assert all(any(abs(end - now) < 1e-6 for now in notified) for end in ends)

@@ -80,7 +80,7 @@ def test_each_setting_has_runs_and_statements(paper):
     def has_both(key):
         assert has_measured(f"{paper.name}-{key}"), "run: netsim reproduce NAME --keep"
         for row in paper.of(key):
-            assert paper.told(row).verdict in VERDICTS, row.text
+            assert paper.outcome(row).verdict in VERDICTS, row.text
         assert paper.of(key)
 
     check_each(has_both, paper.settings)
