@@ -116,7 +116,7 @@ class FabricProcess:
     @property
     def decided_s(self) -> float:
         """When the allocator was last asked, in seconds."""
-        return self._policy.referee.asked_s
+        return self._policy.checker.asked_s
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -485,11 +485,11 @@ class FabricProcess:
         now = self._env.now
         self._admit()
         happened, self._happened = self._happened, 0
-        hopeless = self._policy.referee.see_progress(happened == _REVISIT, self._next)
+        hopeless = self._policy.checker.see_progress(happened == _REVISIT, self._next)
         self._next = self._revisit_at = self._asks_at = math.inf
         if hopeless or not len(self.table.coflows):
             return
-        self._policy.referee.asked_s, self._shows = now, True
+        self._policy.checker.asked_s, self._shows = now, True
         stands = self._policy.stands(happened)
         if self._policy.in_loop is not None:
             if not stands:
@@ -542,7 +542,7 @@ class FabricProcess:
         if self._runs_ahead:
             if (self._service is None
                     and (wrong := weigh(self.table, allocation, self.table.open_count))):
-                raise self._policy.referee.refuse(wrong)
+                raise self._policy.checker.refuse(wrong)
             self._run_ahead()
             return
         table, check = self.table, self._check
@@ -556,7 +556,7 @@ class FabricProcess:
             given, found = allocation.rates, table.apply_rates(allocation.rates, now, check)
         next_flow, next_coflow, link = found
         if link != SOUND:
-            raise self._policy.referee.infeasible(given, link)
+            raise self._policy.checker.infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
 
     def _go_by(self, ruling: Ruling, decides: bool = True, only_now: bool = False) -> None:
@@ -576,9 +576,9 @@ class FabricProcess:
             loop.go_by(ruling, self._env.now, until, self.table.next_coming, self._check,
                        decides)
         except RuleError as error:
-            self._policy.referee.asked_s = loop.now
-            raise self._policy.referee.refuse(str(error)) from error
-        self._policy.referee.asked_s = loop.now
+            self._policy.checker.asked_s = loop.now
+            raise self._policy.checker.refuse(str(error)) from error
+        self._policy.checker.asked_s = loop.now
         if (fault := self._policy.fault(ruling, loop.link)) is not None:
             raise fault
         self._expect_next(loop.end)

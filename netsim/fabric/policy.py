@@ -371,8 +371,8 @@ class Policy:
     """Asks an allocator for the rates of the flows in a table."""
 
     def __init__(self, allocator: Allocator, table: FlowTable, running: Running,
-                 referee: AllocationChecker, job_of: Callable[[int], Any] = JobLabel) -> None:
-        self.allocator, self.referee = allocator, referee
+                 checker: AllocationChecker, job_of: Callable[[int], Any] = JobLabel) -> None:
+        self.allocator, self.checker = allocator, checker
         self.title = f"allocator {allocator.title}"  #: in messages
         self._table, self._running, self._job_of = table, running, job_of
         self.hears = int(as_event(allocator.wakes_on)) | _ALWAYS  #: the events on which it is asked
@@ -412,19 +412,19 @@ class Policy:
 
     def ask(self, now: float, happened: int) -> Allocation:
         """Return the allocator's answer, after checking its form."""
-        self.referee.asked_s = now
+        self.checker.asked_s = now
         if self._ruling is None:
             view = self.view(self._table, now, happened)
             try:
                 self.answer = self.allocator.allocate(view)
             except AllocationError as error:  # of an answer that contradicts itself
-                raise self.referee.refuse(f"cannot answer: {error}") from error
-            self.referee.check(self.answer, view)
+                raise self.checker.refuse(f"cannot answer: {error}") from error
+            self.checker.check(self.answer, view)
             return self.answer
         try:
             self._ruling.ask(now)
         except RuleError as error:
-            raise self.referee.refuse(str(error)) from error
+            raise self.checker.refuse(str(error)) from error
         self.answer = self._ruling.allocation()
         return self.answer
 
@@ -436,8 +436,8 @@ class Policy:
         if link == SOUND:
             return None
         if link in (UNSOUND, UNUSED):
-            return self.referee.refuse(ruling.wrong() if link == UNSOUND else ruling.unused())
-        return self.referee.infeasible(ruling.given(link), link)
+            return self.checker.refuse(ruling.wrong() if link == UNSOUND else ruling.unused())
+        return self.checker.infeasible(ruling.given(link), link)
 
     def note(self) -> Mapping[str, float] | None:
         """The values that the policy inferred for its last decision."""

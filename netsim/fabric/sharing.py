@@ -16,8 +16,8 @@ class MaxMinEngine:
 
     def __init__(self) -> None:
         self.parts: Parts | None = None  #: what the event loop works on, if in use
-        #: Whether bytes left are rounded alike, however many flows there are; slower with many.
-        self.rounds_alike = False
+        #: Whether bytes left are rounded independently of the number of flows; slower with many.
+        self.deterministic_rounding = False
         self._by_flow = True
 
     @property
@@ -44,7 +44,7 @@ class MaxMinEngine:
         while self.parts is None or not take_in(self.parts, rows[:count], flows, hops):
             self.end(rows[:count], flows)
             self.parts = make(rows[:count], flows, hops, capacity, longest, self._by_flow,
-                              self.rounds_alike)
+                              self.deterministic_rounding)
         return self.parts
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:

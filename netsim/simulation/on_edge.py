@@ -156,8 +156,8 @@ class OnEdge:
     def settle(self) -> None:
         """See `Target.settle`; nothing to do, as the last step is the end of the last job."""
 
-    def see_symmetry(self) -> None:
-        """See `Target.see_symmetry`; does nothing here."""
+    def fold_ranks(self) -> None:
+        """See `Target.fold_ranks`; does nothing here."""
 
     def close(self) -> None:
         """See `Target.close`."""

@@ -86,8 +86,8 @@ class OnNetwork(Clocked):
             self.fabric.table.chains.graphs.keeps_all = True
         if not isinstance(workload.jobs, JobColumns):
             # Results must not depend on whether all ranks are simulated, which the records decide.
-            self.fabric.table.sharing.rounds_alike = any(isinstance(job.operations, Programs)
-                                                         for job in workload.jobs)
+            self.fabric.table.sharing.deterministic_rounding = any(
+                isinstance(job.operations, Programs) for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._routed_anew)
         self._can_stop = self.faults.restarts
         self.listeners = Listeners(self.env, self.recorder, self.fabric, starts=True)
@@ -97,7 +97,7 @@ class OnNetwork(Clocked):
                                   np.delete(np.arange(len(workload)), single.members))
         self._arrival_events: Arrivals | None = None
         self._links_used: list[NDArray[np.int64]] | None = None
-        self._sees_symmetry, self._simulated_ranks = False, 0
+        self._folds_ranks, self._simulated_ranks = False, 0
         if allocator.plans_ahead:
             allocator.prepare(ComingJobs([self._plan(k) for k in range(len(workload))],
                                          self.faults.most_capacity))
@@ -143,14 +143,14 @@ class OnNetwork(Clocked):
         job = self.workload.jobs[index]
         hosts = self._place(job)
         spec, slowed = slowed_job(job, self.slowness[hosts[:job.ranks]])
-        if self._sees_symmetry and isinstance(spec.operations, Programs):
+        if self._folds_ranks and isinstance(spec.operations, Programs):
             taken = self._taken_by_others(index)
         return JobPlan(spec, self.network, hosts, self.workload.seed,
                        self.faults.most_capacity, slowed, taken)
 
-    def see_symmetry(self) -> None:
-        """See `Target.see_symmetry`; done only if rates depend on paths alone, not on coflows."""
-        self._sees_symmetry = (
+    def fold_ranks(self) -> None:
+        """See `Target.fold_ranks`; done only if rates depend on paths alone, not on coflows."""
+        self._folds_ranks = (
             self.fabric.allocator.by_flow_alone and self.recorder.tells_coflows_at_most
             and not self.faults.restarts and self.faults.parts is self.network
             and not isinstance(self.workload.jobs, JobColumns))

@@ -277,7 +277,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
         The run must then not be inspected or changed before its end; this is not checked.
         """
-        self._target.see_symmetry()
+        self._target.fold_ranks()
 
     def close(self) -> None:
         """Free the memory of the run, which can then neither continue nor be inspected.

@@ -208,7 +208,7 @@ class Target(Protocol):
     def begin(self) -> None:
         """Prepare the first step."""
 
-    def see_symmetry(self) -> None:
+    def fold_ranks(self) -> None:
         """Simulate identical ranks once; only the result of the run is available then."""
 
     def hold_at(self, limit: float) -> None:
@@ -310,8 +310,8 @@ class Clocked:
         """See `Target`."""
         return float(self.env.now)
 
-    def see_symmetry(self) -> None:
-        """See `Target.see_symmetry`; does nothing by default."""
+    def fold_ranks(self) -> None:
+        """See `Target.fold_ranks`; does nothing by default."""
 
     def hold_at(self, limit: float) -> None:
         """See `Target.hold_at`; an event at that time keeps the fabric from running past it."""

@@ -166,12 +166,12 @@ class Parts(NamedTuple):
     past_unit: NDArray[np.float64]  #: the weights of flows of coflows that are split, step by step
 
 
-def make(coflows, flows, hops, capacity, longest, by_flow, rounds_alike):
+def make(coflows, flows, hops, capacity, longest, by_flow, deterministic_rounding):
     """Return an empty sharing with space for these rows, and for as many more.
 
     `longest` is the largest number of links on a path. With `by_flow`, links are shared again at
-    each end of a flow. With `rounds_alike`, there is no heap of ends and there are no stretches, in
-    which bytes left are rounded otherwise than where there are few flows.
+    each end of a flow. With `deterministic_rounding`, there is no heap of ends and there are no
+    stretches, in which bytes left are rounded otherwise than where there are few flows.
     """
     count = len(capacity)
     left = np.zeros(count + 1)
@@ -185,8 +185,8 @@ def make(coflows, flows, hops, capacity, longest, by_flow, rounds_alike):
     size = 2 * open_flows + 64
     units = 2 * len(coflows) + 64
     # Stretches are for many classes on short paths.
-    lines = LONGEST if longest == 2 and size >= MANY and not rounds_alike else 0
-    ends = 0 if rounds_alike else 2 * size
+    lines = LONGEST if longest == 2 and size >= MANY and not deterministic_rounding else 0
+    ends = 0 if deterministic_rounding else 2 * size
     side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
     in_table = len(flows) if side else 0
     return Parts(

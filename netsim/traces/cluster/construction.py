@@ -92,7 +92,7 @@ class Codes:
 
 
 @dataclass(slots=True)
-class Intake:
+class JobCollector:
     """Collects the jobs of a file chunk by chunk, and drops those that violate a rule.
 
     The counts are those of `ClusterJobs`.

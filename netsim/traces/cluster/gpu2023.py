@@ -20,7 +20,7 @@ from netsim.traces.cluster.construction import (
     ClusterConstruction,
     ClusterJobs,
     Codes,
-    Intake,
+    JobCollector,
     TraceWorkload,
     gpus_of,
 )
@@ -95,14 +95,14 @@ def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
         If the file's contents are invalid, with the line, or no job is left.
     """
     keep_failed = flag(failed, "failed")
-    intake, groups = Intake(path), Codes()
+    collector, groups = JobCollector(path), Codes()
     for rows in read_table(path, COLUMNS):
         created, deleted, scheduled = (rows.numbers(f"{what}_time", SECONDS, blank=True)
                                        for what in ("creation", "deletion", "scheduled"))
         gpus, _ = gpus_of(rows.numbers("num_gpu", COUNT._replace(whole=True)))
         milli = rows.numbers("gpu_milli", NumberRange(0, 1e9), blank=True)
         ended = rows.are("pod_phase", "Running", "Succeeded", "Failed")
-        intake.add(
+        collector.add(
             {NO_SUBMIT: np.isnan(created),
              UNFINISHED: ~ended | np.isnan(deleted) | np.isnan(scheduled),
              FAILED: rows.are("pod_phase", "Failed") & (not keep_failed),
@@ -111,7 +111,7 @@ def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
             {ROUNDED: (gpus == 1) & (milli < 1000)},
             submit_s=created, duration_s=deleted - scheduled, gpus=gpus,
             group=groups.of(rows.texts(*_ASKED)), user=np.zeros(len(rows), dtype=np.int64))
-    return intake.jobs()
+    return collector.jobs()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from netsim.traces.cluster.construction import (
     ClusterConstruction,
     ClusterJobs,
     Codes,
-    Intake,
+    JobCollector,
     TraceWorkload,
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, flag, read_table
@@ -103,14 +103,14 @@ def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str
     runs from its start to its end.
     """
     keep_failed = flag(failed, "failed")
-    intake, groups, users = Intake(path), Codes(), Codes()
+    collector, groups, users = JobCollector(path), Codes(), Codes()
     for rows in read_table(path, columns):
         submit, start, end = (rows.times(f"{what}_time") for what in ("submit", "start", "end"))
         duration = (rows.numbers("duration", SECONDS, blank=True) if rows.has("duration")
                     else end - start)
         gpus = rows.numbers("gpu_num", COUNT._replace(whole=True))
         ended = rows.are("state", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
-        intake.add(
+        collector.add(
             {NO_SUBMIT: np.isnan(submit),
              UNFINISHED: ~ended | np.isnan(start + end + duration),
              FAILED: ~rows.are("state", "COMPLETED") & (not keep_failed),
@@ -118,7 +118,7 @@ def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str
              NO_TIME: duration <= 0},
             submit_s=submit, duration_s=duration, gpus=gpus, user=users.of(rows.cells["user"]),
             group=groups.of(rows.texts(*group)))
-    return intake.jobs()
+    return collector.jobs()
 
 
 # --- Acme ----------------------------------------------------------------------------------

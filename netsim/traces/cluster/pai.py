@@ -22,7 +22,7 @@ from netsim.traces.cluster.construction import (
     ClusterConstruction,
     ClusterJobs,
     Codes,
-    Intake,
+    JobCollector,
     TraceWorkload,
     gpus_of,
 )
@@ -91,7 +91,7 @@ def pai_sample_jobs(path: str | Path) -> ClusterJobs:
     TraceProblemsError
         If the file's contents are invalid, with the line, or no job is left.
     """
-    intake, groups, users = Intake(path), Codes(), Codes()
+    collector, groups, users = JobCollector(path), Codes(), Codes()
     for rows in read_table(path, COLUMNS, ("group",)):
         submit = rows.numbers("submit_time", SECONDS, blank=True)
         duration = rows.numbers("duration", SECONDS, blank=True)
@@ -102,13 +102,13 @@ def pai_sample_jobs(path: str | Path) -> ClusterJobs:
         like = rows.texts("user", "num_inst", "num_gpu", "gpu_type")
         names = like if not rows.has("group") else (
             tag or other for tag, other in zip(rows.cells["group"], like, strict=True))
-        intake.add(
+        collector.add(
             {NO_SUBMIT: np.isnan(submit), UNFINISHED: np.isnan(duration), NO_GPU: gpus == 0,
              NO_TIME: duration == 0},
             {ROUNDED: rounded},
             submit_s=submit, duration_s=duration, gpus=gpus, group=groups.of(names),
             user=users.of(rows.cells["user"]))
-    return intake.jobs()
+    return collector.jobs()
 
 
 # --- tables --------------------------------------------------------------------------------
@@ -218,8 +218,8 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
         known = np.isfinite(ran.start) & np.isfinite(ran.end)
         start, end = np.where(known, ran.start, start), np.where(known, ran.end, end)
     gpus, rounded = gpus_of(found.shares)
-    intake = Intake(path)
-    intake.add(
+    collector = JobCollector(path)
+    collector.add(
         {"duplicate job_name": table.again,
          NO_SUBMIT: np.isnan(table.submit),
          UNFINISHED: ~(np.isfinite(start) & np.isfinite(end)) | ~table.ended,
@@ -229,7 +229,7 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
         {ROUNDED: rounded},
         submit_s=table.submit, duration_s=np.where(np.isfinite(start), end - start, 0), gpus=gpus,
         group=_groups(path, table), user=table.user)
-    return intake.jobs()
+    return collector.jobs()
 
 
 def _read(path: str | Path, table: str, columns: Sequence[str]) -> Iterator[Chunk]:

@@ -24,7 +24,7 @@ from netsim.traces.cluster.construction import (
     ClusterConstruction,
     ClusterJobs,
     Codes,
-    Intake,
+    JobCollector,
     TraceWorkload,
 )
 from netsim.traces.cluster.tables import flag, locating, seconds_of
@@ -216,13 +216,13 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
         left.
     """
     keep_failed = flag(failed, "failed")
-    intake, groups, users = Intake(path), Codes(), Codes()
+    collector, groups, users = JobCollector(path), Codes(), Codes()
     entries = (_row(line, entry, path) for line, entry in read_entries(path))
     while rows := list(islice(entries, _CHUNK)):
         submit, start, end = (_seconds(rows, name, path) for name in ("submit", "start", "end"))
         gpus = np.array([row.gpus for row in rows])
         status = np.array([row.status for row in rows], dtype=object)
-        intake.add(
+        collector.add(
             {NO_SUBMIT: np.isnan(submit),
              "no attempt": np.array([row.attempts == 0 for row in rows]),
              UNFINISHED: np.isnan(start + end) | ~np.isin(status, ("Pass", "Killed", "Failed")),
@@ -232,7 +232,7 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
             submit_s=submit, duration_s=end - start, gpus=gpus,
             group=groups.of((row.user, row.vc, row.gpus) for row in rows),
             user=users.of(row.user for row in rows))
-    return intake.jobs()
+    return collector.jobs()
 
 
 def _seconds(rows: list[_Submission], name: str, path: str | Path) -> np.ndarray[Any, Any]:

@@ -13,7 +13,7 @@ from netsim.traces.cluster.construction import (
     ClusterConstruction,
     ClusterJobs,
     Codes,
-    Intake,
+    JobCollector,
     TraceWorkload,
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
@@ -68,13 +68,13 @@ def tiresias_jobs(path: str | Path) -> ClusterJobs:
     TraceProblemsError
         If the file's contents are invalid, with the line, or no job is left.
     """
-    intake, groups = Intake(path), Codes()
+    collector, groups = JobCollector(path), Codes()
     for rows in read_table(path, COLUMNS):
         gpus = rows.numbers("num_gpu", COUNT._replace(whole=True))
         duration = rows.numbers("duration", SECONDS)
-        intake.add(
+        collector.add(
             {NO_GPU: gpus == 0, NO_TIME: duration == 0},
             submit_s=rows.numbers("submit_time", SECONDS), duration_s=duration, gpus=gpus,
             group=groups.of(zip(rows.cells["model_name"], gpus.tolist(), strict=True)),
             user=np.zeros(len(rows), dtype=np.int64))
-    return intake.jobs()
+    return collector.jobs()
