@@ -475,9 +475,9 @@ class Sincronia(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Give greedy rates in BSSI order; see `Allocator.allocate`."""
-        anew = view.events & (Event.COFLOW_VALID | Event.REVISIT) if self.reorder == "arrival" \
+        sorts = view.events & (Event.COFLOW_VALID | Event.REVISIT) if self.reorder == "arrival" \
             else reorders(view.events)
-        if self._ids is None or anew:
+        if self._ids is None or sorts:
             self._ids = view.id[view.bssi()[0]]
         place = {coflow: position for position, coflow in enumerate(self._ids.tolist())}
         order = np.argsort([place[coflow] for coflow in view.id.tolist()], kind="stable")

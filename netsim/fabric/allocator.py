@@ -74,9 +74,9 @@ class Allocator:
         own = vars(cls)
         if "wakes_on" in own and not hasattr(own["wakes_on"], "__get__"):
             cls.wakes_on = as_event(own["wakes_on"])
-        says_anew = any(callable(value) and not name.startswith("__")
+        overrides = any(callable(value) and not name.startswith("__")
                         and hasattr(super(cls, cls), name) for name, value in own.items())
-        if says_anew and own.keys().isdisjoint(("compiled_rule", "by_key")):
+        if overrides and own.keys().isdisjoint(("compiled_rule", "by_key")):
             cls.compiled_rule = None  # type: ignore[assignment]
 
     information: ClassVar[Information] = "clairvoyant"

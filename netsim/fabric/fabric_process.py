@@ -27,7 +27,7 @@ from netsim.fabric.kernels.rules import SOUND
 from netsim.fabric.policy import Policy, RuleError, Ruling, weigh
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.records import REPORTED
-from netsim.fabric.routed_coflow import Alone, RoutedCoflow
+from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
@@ -203,11 +203,11 @@ class FabricProcess:
         self.table.set_capacities(capacity)
         self._adapt(event)
 
-    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow], alone: Alone) -> None:
-        """Reroute coflows, and jobs without a process, with the same flows; see `Alone`."""
+    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow], moved: WithoutProcess) -> None:
+        """Reroute coflows, and jobs without a process, with the same flows."""
         self._move()
         self.in_flight.reroute(demands)
-        if self.table.reroute_alone(alone) or demands:
+        if self.table.reroute_without_process(moved) or demands:
             self._adapt(_CAPACITY | _REVISIT)
 
     def set_allocator(self, allocator: Allocator) -> None:

@@ -22,7 +22,7 @@ from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.kernels.sharing_rates import Parts
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB, WAITED
-from netsim.fabric.routed_coflow import Alone, RoutedCoflow
+from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 from netsim.fabric.serving import PriorityEngine
 from netsim.fabric.sharing import MaxMinEngine
 
@@ -273,10 +273,10 @@ class FlowTable:
         """Move an active coflow to the links of a demand with the same flows, from now on."""
         self._reroute(np.array([self._place(key)]), demand)
 
-    def reroute_alone(self, alone: Alone) -> bool:
+    def reroute_without_process(self, moved: WithoutProcess) -> bool:
         """Reroute jobs without a process, from now on; return whether an active coflow moves."""
-        moves = alone.singles is not None and self._reroute_singles(alone.singles)
-        for job, demands in alone.chains.items():
+        moves = moved.singles is not None and self._reroute_singles(moved.singles)
+        for job, demands in moved.chains.items():
             moves |= self._reroute_chain(job, demands)
         return moves
 
@@ -295,7 +295,7 @@ class FlowTable:
         self._fresh &= not moves
         return moves
 
-    def alone(self) -> NDArray[np.int64]:
+    def without_process(self) -> NDArray[np.int64]:
         """Return the jobs without a process that have coflows left to send, in order."""
         chains, rows = self.chains.of_jobs[self.chains.running], self.coflows
         sends = self.chains.running[chains["emitted"] < chains["total"]]
@@ -506,6 +506,6 @@ class FlowTable:
 
 def _wanted(demands: Sequence[RoutedCoflow]) -> tuple[int, int, int]:
     """Return the numbers of flows, hops and loads of some coflows; equal demands count once."""
-    alone = set(demands)
-    return (sum([len(each.flows) for each in alone]), sum([len(each.hops) for each in alone]),
-            sum([len(each.loads) for each in alone]))
+    distinct = set(demands)
+    return (sum([len(each.flows) for each in distinct]), sum([len(each.hops) for each in distinct]),
+            sum([len(each.loads) for each in distinct]))

@@ -176,8 +176,8 @@ class RoutedCoflow:
                                  latency)[0])
 
 
-class Alone(NamedTuple):
-    """What jobs without a process send."""
+class WithoutProcess(NamedTuple):
+    """The routed coflows of jobs without a process."""
 
     singles: RoutedCoflow | None = None  #: active coflows, each the only one of its job
     #: By job, what its coflows send, repeated in this order.

@@ -84,10 +84,10 @@ class StageGraph:
     dag: Dag
     __deepcopy__ = same
 
-    def runs_alone(self) -> bool:
+    def runs_without_process(self) -> bool:
         """Whether the stages form a chain, all have flows, and there are no other constraints.
 
-        `FabricProcess.run_chain` can run such an iteration by itself.
+        `FabricProcess.run_chain` can run such an iteration.
         """
         dag, order = self.dag, self.dag.sequence
         behind = ((), *((k,) for k in order[:-1]))
@@ -285,8 +285,8 @@ class OperationGraph:
         """The operations as lists, for a process."""
         return _lists_of(self.operations)
 
-    def runs_alone(self) -> bool:
-        """Whether `FabricProcess.run_graph` can run the job by itself.
+    def runs_without_process(self) -> bool:
+        """Whether `FabricProcess.run_graph` can run the job.
 
         It cannot if computations may have to wait for their turn, because those of a stream do not
         depend on each other in a chain (`in_order`); if operations represent others; or if a coflow

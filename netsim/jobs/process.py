@@ -192,7 +192,7 @@ class JobProcess:
         if self._may_run is not None and not self._may_run(self.hosts):
             return
         if not (self._waited_for or self.plan.spec.redraw) and (
-                graph := self.plan.graph(0)).runs_alone():
+                graph := self.plan.graph(0)).runs_without_process():
             self._announce()
             self._hand_over(graph)
             self._leave()

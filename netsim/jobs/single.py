@@ -198,7 +198,7 @@ class SingleCoflows:
                 return replace(demand, coflows=demand.coflows[~empty])
         return None
 
-    def routed_anew(self, rows: NDArray[Any], now: float) -> RoutedCoflow:
+    def rerouted(self, rows: NDArray[Any], now: float) -> RoutedCoflow:
         """Rebuild coflows, given by their rows, in this order, on their current routes.
 
         A coflow that is valid already keeps its nominal Gamma, and a job that has arrived keeps its

@@ -30,7 +30,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.routed_coflow import Alone, RoutedCoflow
+from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 from netsim.fabric.view import FabricView
 from netsim.jobs.plan import ecmp_key
 from netsim.network import BigSwitch, GraphTopology, Topology
@@ -451,7 +451,7 @@ class Fabric:
             coflow: demand for coflow, demand in demands.items()
             if not np.array_equal(demand.hops["link"], coflow.demand.hops["link"])}
         if moved:
-            self._process.reroute(moved, Alone())
+            self._process.reroute(moved, WithoutProcess())
 
     # --- the instant ------------------------------------------------------------------
 

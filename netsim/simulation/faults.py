@@ -18,7 +18,7 @@ from netsim.errors import InputError
 from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.fabric.routed_coflow import Alone, RoutedCoflow
+from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
@@ -43,7 +43,7 @@ class JobHost(Protocol):
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
         """Recompute routes; return the active coflows with changed routes, and these routes."""
 
-    def routed_anew(self) -> Alone:
+    def rerouted_without_process(self) -> WithoutProcess:
         """Return the coflows, on their current routes, of the jobs that have no process."""
 
     def lose(self, host: int, restart: bool) -> None:
@@ -165,7 +165,7 @@ class Faults:
         dead = np.flatnonzero(fabric.table.capacity == 0)
         if not isinstance(self.network, LiveNetwork) or not self.network.set_dead(dead):
             return
-        fabric.reroute(keeper.rerouted(), keeper.routed_anew())
+        fabric.reroute(keeper.rerouted(), keeper.rerouted_without_process())
 
 
 def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
@@ -201,9 +201,9 @@ def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
 class JobsOnHosts:
     """A `JobHost` for jobs that stay on their hosts, and wait until these are repaired."""
 
-    def __init__(self, routed_anew: Callable[[], Alone]) -> None:
+    def __init__(self, rerouted_without_process: Callable[[], WithoutProcess]) -> None:
         self.jobs: list[JobProcess] = []  # those with a process; the fabric runs the others
-        self.routed_anew = routed_anew
+        self.rerouted_without_process = rerouted_without_process
         self._lost: dict[int, None] = {}
 
     def may_run(self, hosts: NDArray[np.int64]) -> bool:
@@ -257,9 +257,9 @@ class JobsOnServers:
         """Reroute the jobs on the fabric, and states in transit; see `JobHost`."""
         return {} if self._on_fabric is None else self._on_fabric.rerouted()
 
-    def routed_anew(self) -> Alone:
+    def rerouted_without_process(self) -> WithoutProcess:
         """Return nothing: all jobs have processes; see `JobHost`."""
-        return Alone()
+        return WithoutProcess()
 
     def lose(self, host: int, restart: bool) -> None:
         """Give no more GPUs of a server to jobs."""

@@ -19,7 +19,7 @@ from netsim.errors import InputError, NetsimWarning, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.fabric.routed_coflow import Alone, RoutedCoflow
+from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 from netsim.jobs.arrivals import Arrivals, ComingJobs
 from netsim.jobs.fitting import all_fitted, fitted
 from netsim.jobs.graph import OperationGraph
@@ -88,7 +88,7 @@ class OnNetwork(Clocked):
             # Results must not depend on whether all ranks are simulated, which the records decide.
             self.fabric.table.sharing.deterministic_rounding = any(
                 isinstance(job.operations, Programs) for job in workload.jobs)
-        self.on_hosts = JobsOnHosts(self._routed_anew)
+        self.on_hosts = JobsOnHosts(self._rerouted_without_process)
         self._can_stop = self.faults.restarts
         self.listeners = Listeners(self.env, self.recorder, self.fabric, starts=True)
         self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder, self.listeners)
@@ -243,7 +243,7 @@ class OnNetwork(Clocked):
         for job in self.jobs:
             job.route_on(network)
 
-    def _routed_anew(self) -> Alone:
+    def _rerouted_without_process(self) -> WithoutProcess:
         """Return the demands of jobs without a process; see `JobHost`.
 
         Coflows that are still to come are rerouted, too.
@@ -251,12 +251,12 @@ class OnNetwork(Clocked):
         table, singles, now = self.fabric.table, self.singles, self.env.now
         singles.reroute_empty(now)
         if len(table.coming):
-            table.expect(singles.routed_anew(table.coming, now))
+            table.expect(singles.rerouted(table.coming, now))
         active = table.coflows[np.isin(table.coflows["job"], singles.columns.members)
                                & (table.coflows["open"] > 0)]
-        moving = singles.routed_anew(active, now) if len(active) else None
-        alone = np.setdiff1d(table.alone(), singles.columns.members)
-        return Alone(moving, {job: self._chain(job) for job in alone.tolist()})
+        moving = singles.rerouted(active, now) if len(active) else None
+        jobs = np.setdiff1d(table.without_process(), singles.columns.members)
+        return WithoutProcess(moving, {job: self._chain(job) for job in jobs.tolist()})
 
     def _chain(self, job: int) -> Sequence[RoutedCoflow]:
         """Return the demands of one iteration of a job that the fabric runs by itself."""

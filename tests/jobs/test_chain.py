@@ -54,7 +54,7 @@ def both(network, jobs, **options):
     for job in jobs:
         for each, chain in ((job, True), (with_process(job), False)):
             plan = JobPlan(each, network, range(HOSTS), 0, network.capacity)
-            assert plan.graph(0).runs_alone() == chain
+            assert plan.graph(0).runs_without_process() == chain
     options = {"record": ("coflows", "flows")} | options
     return [netsim.simulate(network, each, **options)
             for each in (jobs, list(map(with_process, jobs)))]

@@ -315,4 +315,4 @@ def test_which_graphs_the_fabric_takes():
         plan = netsim.jobs.plan.JobPlan(job, SWITCH, [0, 1], 0, SWITCH.usable)
         graph = plan.graph(0)
         assert isinstance(graph, OperationGraph)
-        assert graph.runs_alone() == alone
+        assert graph.runs_without_process() == alone

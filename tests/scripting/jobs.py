@@ -18,7 +18,7 @@ def scripted(network, workload, seed=0, **options):
         plan = JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
                        network.capacity)
         graph = plan.graph(0)
-        assert graph.runs_alone()
+        assert graph.runs_without_process()
         stages = [graph.stages[k] for k in graph.dag.sequence]
         flows = [netsim.Flows(plan.hosts[stage.flows.src], plan.hosts[stage.flows.dst],
                               stage.flows.nbytes) for stage in stages]
@@ -46,7 +46,7 @@ def are_chains(network, jobs):
         plan = JobPlan(spec, network, np.arange(max(spec.ranks, network.hosts)), 0,
                        network.capacity)
         graph = plan.graph(0)
-        if spec.redraw or not graph.runs_alone() or len(graph.stages) == 0:
+        if spec.redraw or not graph.runs_without_process() or len(graph.stages) == 0:
             return False
     return True
 
