@@ -84,9 +84,9 @@ def fold(programs: Programs, crossing: Crossing, network: Topology,
     if taken[crossing.links].any():
         return None
     classes = _refined(crossing, network.usable)
-    if not _groups_alike(programs, classes.of_flow):
+    if not _groups_match(programs, classes.of_flow):
         return None
-    if not _links_tell(crossing, classes):
+    if not _links_determine_rates(crossing, classes):
         return None
     first = np.full(int(classes.of_link.max(initial=-1)) + 1, network.links)
     np.minimum.at(first, classes.of_link, crossing.links)
@@ -98,7 +98,7 @@ def fold(programs: Programs, crossing: Crossing, network: Topology,
 
 
 def _refined(crossing: Crossing, capacity: NDArray[np.float64]) -> _Classes:
-    """Refine classes until the flows and links of a class are alike in all that they meet."""
+    """Refine classes until the flows and links of a class meet the same classes."""
     owner = crossing.owner
     used, link = np.unique(crossing.links, return_inverse=True)
     # Links at different places of a path must differ, such as a host's two ports in a ring.
@@ -124,7 +124,7 @@ def _sums(values: Hashes, where: Ints, count: int) -> Hashes:
     return found
 
 
-def _groups_alike(programs: Programs, of_flow: Ints) -> bool:
+def _groups_match(programs: Programs, of_flow: Ints) -> bool:
     """Whether all groups of a family have flows of the same classes."""
     begin = 0
     for family in programs.families:
@@ -142,7 +142,7 @@ def _kinds_of(programs: Programs, of_flow: Ints) -> list[list[int]]:
             for stop, family in zip(stops.tolist(), programs.families, strict=True)]
 
 
-def _links_tell(crossing: Crossing, classes: _Classes) -> bool:
+def _links_determine_rates(crossing: Crossing, classes: _Classes) -> bool:
     """Whether one link of each class determines the rates.
 
     It does if each of the links that a class crosses is crossed by equally many of its flows, all

@@ -389,7 +389,7 @@ class _Asked(NamedTuple):
 def _problems(run: ClusterRun | EdgeRun, target: str, policies: Iterable[_Asked]
               ) -> Iterator[tuple[str, str]]:
     """Yield the experiment key and the message of each requirement that a run does not meet."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for kind, called, policy in policies:
         owner = f"{kind} {called!r}"
         try:
@@ -399,8 +399,8 @@ def _problems(run: ClusterRun | EdgeRun, target: str, policies: Iterable[_Asked]
             continue
         for name in needs:
             need = NEEDS[target][name]
-            if name not in told and (problem := need.problem(run)) is not None:
-                told.add(name)
+            if name not in reported and (problem := need.problem(run)) is not None:
+                reported.add(name)
                 hint = "; another one, such as 'first-fit', may do" if kind == "placement" else ""
                 yield need.key or kind, f"{owner} needs {name}: {problem}{hint}"
 
