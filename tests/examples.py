@@ -13,6 +13,7 @@ def examples(full: int) -> int:
     """Return `full` in the exhaustive tier, where NETSIM_TESTS=all is set, else an eighth of it.
 
     Decorators and loops ask for their numbers when a module is imported, before pytest has chosen
-    what it runs; hence a variable, which `make test-all` sets. Without it there are five at least.
+    what it runs; hence a variable, which `make test-all` sets. Without it there are five at least,
+    or `full` if that is less.
     """
     return full if ALL else min(full, max(_FEWEST, math.ceil(full / 8)))

@@ -71,6 +71,9 @@ sys.setprofile(None)
 print(json.dumps({"files": len(files), "moves between files": moves, "calls": calls}))
 """
 
+#: A room that is not there.
+NONE: Counter[str] = Counter()
+
 Figures = dict[str, float]
 Rooms = dict[str, Counter[str]]
 
@@ -94,9 +97,10 @@ def main(against: str, tiers: tuple[str, ...]) -> None:
         print(f"{name:48}{value:10,.0f}{shown(before.get(name)):>12}")
     print(f"\n{'room':18}{'files':>6}", *(f"{kind:>11}" for kind in KINDS), f"{'lines':>9}"
           f"{'before':>9}")
-    for room in sorted(rooms, key=lambda room: -lines_of(rooms[room])):
-        print(f"{room:18}{rooms[room]['files']:6}", *(f"{rooms[room][kind]:11,}" for kind in KINDS),
-              f"{lines_of(rooms[room]):9,}{shown(lines_of(rooms_before.get(room))):>9}")
+    for name in sorted({*rooms, *rooms_before}, key=lambda name: -lines_of(rooms.get(name, NONE))):
+        room = rooms.get(name, NONE)
+        print(f"{name:18}{room['files']:6}", *(f"{room[kind]:11,}" for kind in KINDS),
+              f"{lines_of(room):9,}{lines_of(rooms_before.get(name, NONE)):9,}")
 
 
 def shown(value: float | None) -> str:
@@ -104,9 +108,9 @@ def shown(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
-def lines_of(room: Mapping[str, int] | None) -> int | None:
+def lines_of(room: Counter[str]) -> int:
     """Sum the lines of all kinds."""
-    return None if room is None else sum(room[kind] for kind in KINDS)
+    return sum(room[kind] for kind in KINDS)
 
 
 def unpack(revision: str, folder: Path) -> None:
@@ -187,8 +191,13 @@ def floors(arrows: Mapping[str, set[str]]) -> int:
     for name, others in arrows.items():
         rooms.setdefault(room_of(name), set()).update(map(room_of, others))
     floor: dict[str, int] = {}
-    for room in TopologicalSorter({room: others - {room} for room, others in rooms.items()}
-                                  ).static_order():
+    try:
+        order = [*TopologicalSorter({room: others - {room} for room, others in rooms.items()}
+                                    ).static_order()]
+    except CycleError as error:
+        raise click.ClickException(
+            f"rooms in a circle: {' -> '.join(reversed(error.args[1]))}") from None
+    for room in order:
         floor[room] = 1 + max((floor[other] for other in rooms.get(room, set()) - {room}),
                               default=0)
     return max(floor.values())

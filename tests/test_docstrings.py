@@ -1,4 +1,4 @@
-"""Docstrings of public names have sections, which name the parameters that there are."""
+"""Docstrings of private names have no sections; those of public ones name real parameters."""
 
 import ast
 import importlib

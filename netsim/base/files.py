@@ -133,8 +133,10 @@ def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path |
         raise OutputError(f"{named or path}: cannot be written: {reason}") from error
 
 
+# --- the folder of compiled code -----------------------------------------------------------
+
 def cache_folder() -> Path:
-    """Return the cache folder of this version of netsim."""
+    """Return the folder of compiled code, whose name depends on the files of `COMPILED`."""
     import numba
 
     configured: Any = numba.config
@@ -160,7 +162,8 @@ def folder_below(base: str) -> str:
     digest = hashlib.sha256()
     for pattern in COMPILED:
         for path in sorted(here.glob(pattern)):
-            digest.update(read_bytes(path))
+            text = read_bytes(path)
+            digest.update(f"{path.name} {len(text)} ".encode() + text)
     if not base:
         beside = here / "__pycache__"
         base = str(beside if os.access(beside if beside.exists() else here, os.W_OK)

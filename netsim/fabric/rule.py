@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, ModuleType
 from typing import Any, get_args
 
+import numpy as np
+
 from netsim.base.values import is_number, is_whole, same
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information, check_sees
@@ -153,14 +155,29 @@ def functions_in(function: Callable[..., Any], seen: set[Any] | None = None
         return
     seen.add(function)
     yield function
-    names = {*_names_in(function.__code__)}
-    known = [function.__globals__.get(name) for name in names]
-    known += [cell.cell_contents for cell in function.__closure__ or ()]
-    known += [vars(module).get(name) for module in known if isinstance(module, ModuleType)
-              for name in names]
-    for called in known:
+    for _, called in _known_to(function):
         if (compiled := getattr(called, "py_func", None)) is not None:
             yield from functions_in(compiled, seen)
+
+
+def constants_of(function: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of the constants that a function takes, in its code or by name."""
+    for name, value in _known_to(function):
+        if isinstance(value, bool | int | float | str | tuple | np.generic | np.dtype):
+            yield name, repr(value)
+    yield from (("", repr(each)) for each in function.__code__.co_consts
+                if not isinstance(each, CodeType))
+
+
+def _known_to(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what the names in a function's code stand for, also as attributes of its modules."""
+    names = {*_names_in(function.__code__)}
+    known = [(name, function.__globals__.get(name)) for name in names]
+    known += [("", cell.cell_contents) for cell in function.__closure__ or ()]
+    yield from known
+    for _, module in known:
+        if isinstance(module, ModuleType):
+            yield from ((name, vars(module).get(name)) for name in names)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

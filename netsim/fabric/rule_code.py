@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import textwrap
 import warnings
@@ -15,10 +16,11 @@ from numba.core.compiler import run_frontend
 from numba.core.ir_utils import find_const, guard
 
 from netsim.base.compiled_kernel import KernelCache, quickly
+from netsim.base.files import cache_folder
 from netsim.errors import InputError
 from netsim.fabric.allocation import check_sees
 from netsim.fabric.kernels import rule_rows, rules
-from netsim.fabric.rule import COLUMNS, NEEDS, Rule, functions_in
+from netsim.fabric.rule import COLUMNS, NEEDS, Rule, constants_of, functions_in
 
 #: Rules that have been compiled in this process, by function; and whether a warning has said that
 #: one cannot be cached.
@@ -26,6 +28,26 @@ _COMPILED: dict[Callable[..., None], Any] = {}
 
 
 _said = False
+
+
+class _RuleCache(KernelCache):
+    """The cache of a rule, beside its file; what is in other files counts as well.
+
+    These are the kernels that read what the rule writes, the functions that it calls, and the
+    constants that all of them take.
+    """
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), cache_folder().name, _digest(self._py_func))
+
+
+def _digest(function: Callable[..., Any]) -> str:
+    """Hash the code of a function and of all compiled functions that it calls, with constants."""
+    digest = hashlib.sha256()
+    for each in functions_in(function):
+        digest.update(each.__code__.co_code)
+        digest.update(repr(sorted(constants_of(each))).encode())
+    return digest.hexdigest()
 
 
 def address_of_rule(rule: Rule) -> int:
@@ -46,7 +68,7 @@ def _compile(rule: Rule) -> Any:
     # Whatever it writes beyond its arrays is an error, not damage.
     made: Any = numba.njit(error_model="numpy", boundscheck=True)(rule.function)
     try:
-        made._cache = KernelCache(rule.function)
+        made._cache = _RuleCache(rule.function)
     except RuntimeError:  # it has no file, or no folder can be written to
         _say_that_it_is_not_kept(rule)
     try:

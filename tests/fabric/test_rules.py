@@ -1,6 +1,7 @@
 """Compiled rules decide as their policies do in Python, whoever has written them."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 import types
@@ -577,3 +578,17 @@ def test_rules_from_anywhere(tmp_path, way):
         assert done.stdout == "[12.0, 6.0]\n"
         assert done.stderr.count("compiled again in each process") == (way != "file")
     assert any(tmp_path.rglob("*.nbi")) == (way == "file")
+
+
+def test_a_rule_is_compiled_again_when_a_function_or_constant_of_another_file_changes(tmp_path):
+    """Job 1 is first with the sign -1, and job 0 with +1, wherever the sign stands."""
+    (tmp_path / "mine.py").write_text("from helpers import signed\n" + SCRIPT.replace(
+        "= -c", "= signed(c)"))
+    for helper, shown in (("SIGN = -1\n", "[12.0, 6.0]\n"), ("SIGN = +1\n", "[6.0, 12.0]\n")):
+        (tmp_path / "helpers.py").write_text(
+            f"import numba\n{helper}@numba.njit\ndef signed(c):\n    return SIGN * c\n")
+        for _ in range(2):
+            done = subprocess.run([sys.executable, "mine.py"], text=True, capture_output=True,
+                                  check=True, cwd=tmp_path, env=os.environ | {
+                                      "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": ""})
+            assert done.stdout == shown
