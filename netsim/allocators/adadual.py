@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.contention import contended_rates
-from netsim.allocators.maxmin import check_choice
+from netsim.allocators.options import check_choice
 from netsim.base.values import plain_numbers
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.maxmin import check_choice
+from netsim.allocators.options import check_choice
 from netsim.base.values import plain_numbers
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.maxmin import check_choice
+from netsim.allocators.options import check_choice
 from netsim.base.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
 from netsim.base.values import LARGEST, check_sequence, is_number, is_whole, plain_numbers
 from netsim.errors import InputError

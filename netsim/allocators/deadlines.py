@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from netsim.allocators.maxmin import check_choice
+from netsim.allocators.options import check_choice
 from netsim.allocators.ordered import Ordered
 from netsim.base.values import plain_numbers
 from netsim.fabric.allocation import Allocation, Event

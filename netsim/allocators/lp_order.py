@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.first import JobFirst
-from netsim.allocators.maxmin import check_choice
+from netsim.allocators.options import check_choice
 from netsim.base.values import plain_numbers
 from netsim.errors import MissingExtraError, NetsimWarning
 from netsim.fabric.allocation import Information

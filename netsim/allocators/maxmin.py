@@ -1,41 +1,14 @@
-"""Max-min fairness of flows; checks of options, and orders that stand, for the other allocators."""
+"""Max-min fairness of flows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar
 
-from netsim.errors import UnknownNameError
+from netsim.allocators.options import check_choice
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
-
-T = TypeVar("T")
-
-
-def reorders(events: Event) -> bool:
-    """Whether coflows are reordered: not where flows have ended or capacities changed."""
-    return bool(events & (Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB))
-
-
-class Standing(Generic[T]):
-    """A policy's last decision on the order of coflows, which stands until `reorders`."""
-
-    def __init__(self) -> None:
-        self._last: T | None = None
-
-    def at(self, view: FabricView, decide: Callable[[FabricView], T]) -> T:
-        """The standing decision, made now if need be."""
-        if self._last is None or reorders(view.events):
-            self._last = decide(view)
-        return self._last
-
-
-def check_choice(option: str, value: object, choices: Sequence[str]) -> None:
-    """Check that the value of an option is one of the choices."""
-    if value not in choices:
-        raise UnknownNameError(option, value, choices)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.maxmin import Standing, check_choice, reorders
+from netsim.allocators.options import Standing, check_choice, reorders
 from netsim.base.compiling import inlined
 from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
 from netsim.fabric.allocator import Allocator

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.maxmin import Standing, check_choice
+from netsim.allocators.options import Standing, check_choice
 from netsim.base.compiling import inlined
 from netsim.base.values import is_number, plain_numbers
 from netsim.errors import InputError

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.maxmin import check_choice
+from netsim.allocators.options import check_choice
 from netsim.base.values import is_number
 from netsim.errors import AllocationError, InputError
 from netsim.fabric.allocation import Allocation, Event
