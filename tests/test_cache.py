@@ -158,6 +158,18 @@ def test_damaged_files_are_made_again(kept, ending, damage):
     assert compiled_from_cache() == (6, 1)
 
 
+class Gone:
+    """A class of an earlier version, in the types of what it compiled."""
+
+
+def test_files_with_classes_that_are_gone_are_made_again(kept, monkeypatch):
+    """As beside a user's file with a rule, after an update of netsim."""
+    compiled(twice)._cache._cache_file._save_index({Gone(): "a kernel"})
+    monkeypatch.delattr(sys.modules[__name__], "Gone")
+    assert compiled_from_cache() == (6, 0)
+    assert compiled_from_cache() == (6, 1)
+
+
 def test_a_folder_in_place_of_a_file_is_named(kept):
     for path in [*kept.rglob("*.nbi")]:
         path.unlink()

@@ -59,9 +59,9 @@ class _CheckedFile(IndexDataCacheFile):
     def _load_index(self) -> Any:
         try:
             _check(self._index_path)
-        except OSError:
-            return {}
-        return super()._load_index()
+            return super()._load_index()
+        except (OSError, AttributeError, ImportError):
+            return {}  # damaged, or of a version of netsim with classes that are gone
 
     def _load_data(self, name: str) -> Any:
         _check(self._data_path(name))  # Numba takes an OSError for a file that is not there
