@@ -109,7 +109,8 @@ _RINGS = ("all-reduce", "all-gather", "reduce-scatter")
 def transfer(kind: str, at: Ints, rings: int = 1) -> tuple[Ints, Ints, int, int]:
     """Compute the sources and destinations of flows, the parts that each sends, and the steps.
 
-    The payload consists of ``ranks * rings`` equal parts.
+    The payload consists of ``ranks * rings`` equal parts. Raises `InputError` if the kind or the
+    number of ranks does not allow so many rings.
     """
     others = len(at) - 1
     if rings != 1 and (kind not in _RINGS or rings < 1 or len(at) % rings):

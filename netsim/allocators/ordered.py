@@ -52,6 +52,8 @@ class EqualSplit(Allocator):
 def refill(view: FabricView, rates: Floats, left: Floats) -> Floats:
     """Raise rates by CoflowSim's work conservation; `left` is the remaining capacity of each link.
 
+    Both are in bytes per second.
+
     First, each link splits its remaining capacity equally, in one pass, among the flows of all
     coflows that have no rate yet. Then, coflow by coflow in order of arrival, each flow takes all
     that its links have left.

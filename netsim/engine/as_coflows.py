@@ -60,9 +60,9 @@ class CoflowExecution(Execution):
                  forecast: Forecast | None = None) -> None:
         super().__init__(env, jobs)
         self._fabric, self._cluster, self._model = fabric, cluster, model
-        # The largest capacity of each link during the run, in bytes per second.
+        # `_capacity` is the largest of each link during the run, in bytes per second.
         self._recorder, self._capacity = recorder, capacity
-        # By server: how many times as long computation takes.
+        # `_factors` are by server: how many times as long computation takes.
         self._factors, self._seed = factors, seed
         self._may_go_back, self._forecast = may_go_back, forecast
         self._ended: dict[int, Callable[[int], None]] = {}

@@ -193,6 +193,7 @@ class IterationTimeExecution(TimedExecution):
         """Compute the lower bound on the time of an iteration of each job, in seconds."""
         least = {model: alpha_min_bound(model, self._kind)
                  for model in dict.fromkeys(self._models)}
+        #: Lower bounds in seconds, shape (jobs,).
         self.least = np.array([least[model] for model in self._models])
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:

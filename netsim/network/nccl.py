@@ -466,7 +466,7 @@ def _loop(inside: _Inside, gpu: str) -> list[int]:
 
 def _inside(server: NcclServer, servers: int, nvlink: float | None, nic: float | None,
             xgmi: float | None) -> _Inside:
-    """Lay out the inside of a server."""
+    """Lay out the inside of a server; a missing option that the file needs is a `TraceError`."""
     unknown = [each.busid for each in server.of_kind("unknown")]
     if unknown:
         raise TraceError(f"does not say what these devices are: {', '.join(unknown)}; give kinds, "

@@ -73,8 +73,8 @@ class Guarded:
     def fit(self, X: ArrayLike, y: ArrayLike, report: Report | None = None) -> Guarded:
         """Learn from the group, the user (negative if unknown) and the iterations of past jobs.
 
-        `report` is passed on to predictors whose ``fit`` has this parameter. Returns the object
-        itself.
+        `X` has shape (jobs, 2), with columns group and user. `report` is passed on to predictors
+        whose ``fit`` has this parameter. Returns the object itself.
         """
         rows = self._rows(X)
         target = np.asarray(y, np.float64)
@@ -90,7 +90,8 @@ class Guarded:
     def predict(self, X: ArrayLike, iterations: ArrayLike | None = None) -> NDArray[np.float64]:
         """Predict the iterations of jobs by group and user.
 
-        The true `iterations` must be given for clairvoyant predictors; others do not see them.
+        `X` has shape (jobs, 2), with columns group and user. The true `iterations` must be given
+        for clairvoyant predictors; others do not see them.
         """
         if self._groups is None:
             raise InputError(f"predictor {self.name!r} is not fitted yet; call fit first")

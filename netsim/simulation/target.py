@@ -1,7 +1,7 @@
 """The targets of a simulation: their protocol, and the base class of those that use SimPy.
 
-Before it stands what all targets share: Ctrl-C with a message about how far the run was, how the
-allocator shared leftover bandwidth, and tables of the state at an instant.
+Also functions that all targets use: for Ctrl-C with a message about how far the run was, for how
+the allocator shared leftover bandwidth, and for tables of the state at an instant.
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ class RunStore:
 
         `index` is the new contents of ``sweep.json``. If `resume`, stored runs are kept, and their
         ``experiment`` must be that of `index`; a warning tells of tables of another grid that are
-        replaced.
+        replaced. Raises `InputError` if the stored runs are of another experiment or another
+        process uses the folder, `OutputError` if it cannot be written or holds anything else.
         """
         made = [path for path in (self._runs, *self._runs.parents) if not path.exists()]
         try:
@@ -181,7 +182,10 @@ class RunStore:
                                if path.name != _SUMS})
 
     def read_index(self) -> dict[str, Any]:
-        """Read and check ``sweep.json``, the index that `begun` was last called with."""
+        """Read and check ``sweep.json``, the index that `begun` was last called with.
+
+        A file that is missing, unreadable or damaged is an `InputError`.
+        """
         try:
             index: dict[str, Any] = json.loads(read_text(self.folder / _INDEX))
             if not isinstance(index["experiment"], dict) or not isinstance(index["code"], str):
@@ -212,12 +216,12 @@ class RunStore:
                 if index["columns"] == list(columns) and run["key"] not in keys]
 
     def write(self, name: str, text: str) -> None:
-        """Write a file completely or not at all."""
+        """Write a file completely or not at all; `OutputError` if it cannot be written."""
         with atomic_write(self.folder / name, folders=True, named=self.folder) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
     def put(self, key: str, files: Files) -> None:
-        """Store a run completely or not at all."""
+        """Store a run completely or not at all; `OutputError` if it cannot be written."""
         temporary = self._runs / f".{key}.{secrets.token_hex(4)}"
         with naming(self.folder):
             try:
@@ -248,5 +252,5 @@ class RunStore:
         return stored if "summary.json" in files else None
 
     def result(self, key: str) -> Result:
-        """Load the result of a run."""
+        """Load the result of a run; `InputError` if it is missing or cannot be read."""
         return load_result(self._runs / key)

@@ -34,8 +34,10 @@ from netsim.traces.unknown import refuse_unknown
 from netsim.workload import JobSpec, Workload
 
 _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
+
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
-  ".parquet": "flows", ".et": "chakra"}
+            ".parquet": "flows", ".et": "chakra"}
+
 _EVERY = (*_POISSON, "limits")
 
 #: Suffixes of texts, whose format depends on what they hold.

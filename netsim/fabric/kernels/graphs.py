@@ -50,13 +50,13 @@ class GraphArrays(NamedTuple):
 
 
 class ChainArrays(NamedTuple):
-    """The jobs that the fabric runs by itself; for the fields, see `netsim.fabric.chains`."""
+    """The jobs that the fabric runs by itself."""
 
-    of_jobs: NDArray[Any]
-    running: NDArray[np.int64]
-    stages: NDArray[np.int64]
-    coflows: NDArray[Any]
-    pauses: NDArray[np.float64]
+    of_jobs: NDArray[Any]  #: of CHAIN, by job
+    running: NDArray[np.int64]  #: the jobs with a chain that has not ended, in order
+    stages: NDArray[np.int64]  #: what each stage sends, chain by chain: its place in `coflows`
+    coflows: NDArray[Any]  #: of COFLOW
+    pauses: NDArray[np.float64]  #: the seconds before each stage, after the previous one arrived
     graphs: GraphArrays
 
 

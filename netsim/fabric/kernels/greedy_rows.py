@@ -74,20 +74,22 @@ _CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("cursor",
 class Greedy(NamedTuple):
     """The unfinished flows in service order, and which of them have a rate (*move*)."""
 
-    state: NDArray[Any]
+    state: NDArray[Any]  #: of _STATE, shape (1,)
     groups: NDArray[Any]  #: of _GROUP
     senders: NDArray[Any]  #: of _SENDER; a dummy at the end goes before no flow
     #: Of _CROSSING, by flow and place on its path; shorter paths are filled up with the last of
     #: `links`, a dummy.
     crossings: NDArray[Any]
-    links: NDArray[Any]
+    links: NDArray[Any]  #: of _LINK
     members: NDArray[Any]  #: of _MEMBER: the flows on each link in order, one link after the other
     moving: NDArray[np.int64]  #: starts with the flows that move
     ended: NDArray[np.int64]  #: starts with the flows that ended in the last step
     #: Of _CHANGE, by link; the first ``changing`` rows name the links on which rates change, as a
     #: heap while these are followed.
     changes: NDArray[Any]
-    waiting: NDArray[np.int32]  #: space for the flows that are about to go ahead of others
+    #: Space for the flows that are about to go ahead of others; shape (flows * (1 + most links on a
+    #: path),).
+    waiting: NDArray[np.int32]
 
 
 @in_place

@@ -81,9 +81,9 @@ class Service(NamedTuple):
     order: NDArray[np.int64]  #: coflows, the first to be served first
     primary: int  #: as the constants above
     backfill: int
-    queue: NDArray[np.int64]
-    queue_shares: NDArray[np.float64]
-    limit: NDArray[np.float64]
+    queue: NDArray[np.int64]  #: of each coflow, shape (coflows,)
+    queue_shares: NDArray[np.float64]  #: of the bandwidth, shape (queues,)
+    limit: NDArray[np.float64]  #: bytes sent at which the policy is asked, shape (coflows,)
 
 
 class Traffic(NamedTuple):
@@ -115,8 +115,8 @@ class Desk(NamedTuple):
 class Senders(NamedTuple):
     """Flows, group by group."""
 
-    left: NDArray[np.float64]
-    rate: NDArray[np.float64]
+    left: NDArray[np.float64]  #: bytes left
+    rate: NDArray[np.float64]  #: bytes per second
     floor: NDArray[np.float64]  #: bytes left at which the flow counts as ended; negative if it has
     place: NDArray[np.int32]  #: of the coflow in the order
     flow: NDArray[np.int64]  #: the FLOW row
@@ -152,7 +152,7 @@ class Past(NamedTuple):
 class Served(NamedTuple):
     """The unfinished flows of coflows that are served in order."""
 
-    state: NDArray[Any]
+    state: NDArray[Any]  #: of SERVING, shape (1,)
     groups: NDArray[Any]  #: of GROUP, in service order
     slots: NDArray[Any]  #: of SLOT; the last one is a dummy that fills up paths shorter than others
     runs: NDArray[Any]  #: of RUN

@@ -110,8 +110,8 @@ ALL = -1
 class Parts(NamedTuple):
     """A sharing. Its last link is a dummy that fills up paths shorter than others."""
 
-    state: NDArray[Any]
-    links: NDArray[Any]
+    state: NDArray[Any]  #: of _STATE, shape (1,)
+    links: NDArray[Any]  #: of _LINK, shape (links + 1,)
     #: During a fill, by link: the weight of flows that are not frozen yet.
     unfrozen: NDArray[np.float64]
     left: NDArray[np.float64]  #: during a fill, by link: the bytes per second left for them
@@ -131,7 +131,8 @@ class Parts(NamedTuple):
     others: NDArray[np.uint32]  #: the other links that it crosses
     #: Weights of flows, by number of their class, and then of coflows with split weights.
     units: NDArray[np.float64]
-    #: The weight of flows that cross both of two links, if there are few links and short paths.
+    #: The weight of flows that cross both of two links, if there are few links and short paths;
+    #: shape (links + 1, links + 1) or (0, 0).
     common: NDArray[np.float64]
     #: The number of such classes, as sums of weights other than 1 may be inexact.
     pairs: NDArray[np.int32]
@@ -141,7 +142,7 @@ class Parts(NamedTuple):
     #: By class: when `head_left` is valid, if ends are kept in a heap; else at ``now``.
     seen: NDArray[np.float64]
     unit_of: NDArray[np.int64]  #: by class: the index of its unit
-    classes: NDArray[Any]
+    classes: NDArray[Any]  #: of _CLASS
     path: NDArray[np.uint32]  #: by class: the links that it crosses
     spot: NDArray[np.uint32]  #: by class: its places in their lists
     senders: NDArray[Any]  #: of _SENDER, one per FLOW row
