@@ -1,7 +1,8 @@
 # make demo    set up, and compare Parrot with the other schemes on a ready-made workload (1 min);
 #              netsim warm-up then compiles what the other allocators need
-# make test    set up, and run the tests (20 min)
-# make test-all  the same, and what takes too long for each time (25 min)
+# make test    set up, and run the tests (5 min)
+# make test-all  the same, with all examples and combinations, and what takes too long for each time
+#              (45 min)
 # make fuzz    100,000 damaged files for all readers (10 min); fewer: make fuzz EXAMPLES=1000
 # make lint    ruff and mypy (2 min the first time)
 # make bench   the speed of the things that must be fast (15 min)
@@ -54,7 +55,7 @@ test: $(VENV)/test
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-all: $(VENV)/test
-	$(BIN)/python -m pytest -n auto --dist worksteal -m ""
+	NETSIM_TESTS=all $(BIN)/python -m pytest -n auto --dist worksteal -m ""
 
 fuzz: $(VENV)/test
 	NETSIM_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest -vv -n auto --maxfail 5 tests/fuzz

@@ -20,6 +20,7 @@ from netsim.base.compiled_kernel import CompiledKernel, _told, tell_not_kept
 from netsim.base.compiling import compiled, in_place
 from netsim.base.files import COMPILED
 from tests.offenders import assert_none
+from tests.pairs import exhaustive
 
 PACKAGE = Path(netsim.__file__).parent
 
@@ -237,6 +238,7 @@ def test_parts_are_cached(tmp_path):
         assert done.stdout.strip() == shown
 
 
+@exhaustive
 def test_a_kernel_that_makes_arrays_is_cached_with_those_that_call_it(tmp_path):
     """What Python needs to know about the array is not lost if its caller, or a part, is loaded."""
     (tmp_path / "first.py").write_text(

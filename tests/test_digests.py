@@ -21,6 +21,7 @@ import netsim
 from netsim.studies.executors import one_by_one, pooled
 from netsim.studies.run_store import Files, packed
 from netsim.studies.tasks import ExperimentTask
+from tests.pairs import exhaustive
 
 ALL = ["jobs", "coflows", "flows", "decisions"]
 TRACE = {"format": "synthetic", "jobs": 12, "iterations": 2, "arrival_scale": 0.02,
@@ -109,6 +110,7 @@ def test_results_are_those_that_are_stored(here: dict[str, Files], name: str) ->
     assert digest(here[name]) == DIGESTS[name]
 
 
+@exhaustive
 def test_two_processes_give_the_same_bytes(tasks: list[ExperimentTask],
                                            here: dict[str, Files]) -> None:
     outcomes = dict(pooled(tasks, 2))

@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import types
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ from netsim.placements.registry import PLACEMENTS
 from netsim.reproductions import REPRODUCTIONS
 from netsim.schedulers.registry import SCHEDULERS
 from tests.offenders import assert_none, check_each
+from tests.pairs import but
 from tests.test_imports import FILES, ROOMS
 
 ROOT = Path(__file__).parent.parent
@@ -50,6 +52,75 @@ def ids(pages):
 WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
 
 
+#: What is smaller by default than on a page, so that it takes seconds: what it says, and what is
+#: run. In a process of its own a page runs as it is.
+SMALLER = {
+    "docs/gallery.md": [("seeds=3", "seeds=1"), ("Points(25, ", "Points(3, "),
+                        (', "observe_interval": ["1ms", "10ms", "100ms"]',
+                         ', "observe_interval": ["10ms", "100ms"]'),
+                        ("range(14)", "range(4)"),
+                        *((f'"parrot-60", {policies}',
+                           f'netsim.read_workload("parrot-60", seed=1, iterations=1), {policies}')
+                          for policies in ('["sebf", "aalo", "fifo"]', 'allocator="sebf"'))],
+    "docs/sweeps.md": [("seeds=3", "seeds=2"), ("seeds=2)", "seeds=1)"),
+                       ('"observe_interval": ["1ms", "10ms", "100ms"]',
+                        '"observe_interval": ["1ms", "100ms"]')],
+    "docs/tutorial.md": [("range(1, 5)", "range(1, 2)")],
+    "docs/systems/a-online.md": [("servers=20, types", "servers=4, types"),
+                                 ("system, jobs=20", "system, jobs=3"),
+                                 ("chunks=4, minibatches=58, epochs=30,              #",
+                                  "chunks=4, minibatches=58, epochs=3,  #")],
+    "docs/train-llama.md": [("llama-65b", "llama-7b"),
+                            ('"dp": 16, "global_batch": 128', '"dp": 2, "global_batch": 16'),
+                            ("servers=128", "servers=16"), ("gpu_cluster(128", "gpu_cluster(16"),
+                            ("leaf=16", "leaf=4"), (' == "1.542 s"', "")],
+    "docs/write-an-allocator.md": [
+        (f"check_allocator({policy})", f"check_allocator({policy}, examples=12)") for policy in (
+            "ByPriority", "LeastAttainedTwice", "ShortestUnlessLate()", "OnePartEach()")],
+    "docs/write-a-scheduler.md": [("examples=20", "examples=5"),
+                                  ("check_scheduler(LeastWorkFirst())",
+                                   "check_scheduler(LeastWorkFirst(), examples=8)"),
+                                  ('placement="least-loaded")',
+                                   'placement="least-loaded", examples=8)')],
+    "docs/notebooks/link-speed-and-observation.ipynb": [("range(1, 4)", "range(1, 2)")],
+    "docs/notebooks/your-own-allocator.ipynb": [
+        ("check_allocator(LeastAttainedFirst())",
+         "check_allocator(LeastAttainedFirst(), examples=12)")],
+}
+
+
+def made_smaller(page, code):
+    """Return the pieces of code of a page, or of a notebook, as the default tier runs them."""
+    for says, runs in SMALLER.get(called(page), []):
+        assert any(says in body for body in code), f"{called(page)} does not say {says}"
+        code = [body.replace(says, runs) for body in code]
+    return code
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch):
+    """Let code run as `__main__` in an empty folder, and leave nothing of it behind."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setitem(sys.modules, "__main__", main := types.ModuleType("__main__"))
+    before = {*sys.modules}
+    yield vars(main)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+    for name in {*sys.modules} - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.filterwarnings("ignore:.* is compiled again in each process")  # no file here
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=ids(WITH_PYTHON))
+def test_python(page, reader):
+    """A page's blocks run one after the other, as a reader would type them."""
+    for number, body in enumerate(made_smaller(page, blocks(page, "python")), 1):
+        exec(compile(body, f"block {number}", "exec"), reader)
+
+
 #: Runs pieces of code one after the other; a warning is an error, but for those of imports.
 TYPED = """
 import json, sys, warnings
@@ -60,12 +131,9 @@ for number, body in enumerate(json.load(sys.stdin), 1):
 """
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=ids(WITH_PYTHON))
-def test_python(page, tmp_path):
-    """A page's blocks run one after the other, as a reader would type them, in a new process.
-
-    In one that had loaded some parts of netsim before, a block would find what is not there yet.
-    """
+@pytest.mark.parametrize("page", but(WITH_PYTHON, ROOT / "README.md"), ids=ids(WITH_PYTHON))
+def test_python_in_a_new_process(page, tmp_path):
+    """In one that had loaded some parts of netsim before, a block finds what is not there yet."""
     done = subprocess.run([sys.executable, "-c", TYPED], input=json.dumps(blocks(page, "python")),
                           capture_output=True, text=True, cwd=tmp_path, check=False,
                           env=os.environ | {"PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"})
@@ -76,18 +144,16 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=ids(NOTEBOOKS))
-def test_notebooks(path, tmp_path, monkeypatch):
+def test_notebooks(path, reader):
     """Cell after cell, as a reader would run them; what they show is there, without an error."""
-    monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "__main__"}
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     assert cells
-    for cell in cells:
-        lines = [line for line in cell["source"] if not line.startswith("%")]
-        exec(compile("".join(lines), path.name, "exec"), namespace)
-        assert all(output["output_type"] != "error" for output in cell["outputs"])
-    assert any("image/png" in output.get("data", {}) for cell in cells
-               for output in cell["outputs"])
+    for body in made_smaller(path, ["".join(line for line in cell["source"]
+                                            if not line.startswith("%")) for cell in cells]):
+        exec(compile(body, path.name, "exec"), reader)
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert all(output["output_type"] != "error" for output in outputs)
+    assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
 def test_there_is_one_version():

@@ -13,6 +13,7 @@ import pytest
 
 from netsim.allocators import ALLOCATORS
 from netsim.base.compiled_kernel import _Interruption
+from tests.pairs import but, exhaustive, never_in_the_gate
 
 #: Runs, over and over, a workload that takes many seconds, and says when each has begun.
 SCRIPT = """
@@ -121,8 +122,7 @@ def process(script, *words, **environment):
                             preexec_fn=hears_ctrl_c)
 
 
-@pytest.mark.parametrize("name", [
-    *KINDS, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in OTHERS)])
+@pytest.mark.parametrize("name", [*but(KINDS, "sebf"), *never_in_the_gate(OTHERS)])
 def test_a_script(name):
     """At whatever instruction it arrives."""
     times = 5
@@ -135,7 +135,7 @@ def test_a_script(name):
     assert running.returncode == 0
 
 
-@pytest.mark.parametrize("script", [AT_ONCE, ON_EDGE], ids=["fabric", "edge"])
+@pytest.mark.parametrize("script", but([AT_ONCE, ON_EDGE], AT_ONCE), ids=["fabric", "edge"])
 def test_a_kernel_is_left_at_once(script):
     """Otherwise the kernel would go on until all jobs have finished."""
     with process(script) as running:
@@ -147,7 +147,8 @@ def test_a_kernel_is_left_at_once(script):
     assert int(done.replace(",", "")) < int(total.replace(",", ""))
 
 
-@pytest.mark.exhaustive
+@exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_compiler(tmp_path, number):
     """What was interrupted is compiled when it is called again."""
@@ -186,8 +187,7 @@ def test_a_handler_of_ones_own_during_compiling(number, fails):
 
 
 @pytest.mark.parametrize("name", [
-    "sebf", *(pytest.param(name, marks=pytest.mark.exhaustive)
-              for name in [*KINDS, *OTHERS] if name != "sebf")])
+    "sebf", *never_in_the_gate(name for name in [*KINDS, *OTHERS] if name != "sebf")])
 def test_a_command_on_a_terminal(name, tmp_path):
     """Its bar says that the run has begun, and hides the cursor, which must be seen again."""
     (tmp_path / "e.toml").write_text(

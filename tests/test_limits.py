@@ -17,6 +17,7 @@ from netsim.network.files import changed_name
 from netsim.traces import convert
 from netsim.traces.files import json_problem
 from netsim.traces.writers import write_instance
+from tests.pairs import few
 
 TOPO = """Nodes {nodes}
 Tiers 2
@@ -137,12 +138,16 @@ def test_workloads_of_a_few_bytes(written, text, name, limit):
     assert len(netsim.read_workload(path, limits=dict.fromkeys(low, 10**6))) == 1
 
 
-def test_a_file_that_grows_a_thousandfold_is_refused_before_it_is_whole(written):
+@pytest.mark.parametrize(("megabytes", "limits", "said"), few([
+    (48, {"bytes": 2**25}, "33,554,433 is above the limit of 33,554,432 bytes"),
+    (640, None, "536,870,913 is above the limit of 536,870,912 bytes")], 1))
+def test_a_file_that_grows_a_thousandfold_is_refused_before_it_is_whole(
+        written, megabytes, limits, said):
     made = zlib.compressobj(9, zlib.DEFLATED, 31)
-    parts = [made.compress(b" " * 2**24) for _ in range(40)]
+    parts = [made.compress(b" " * 2**24) for _ in range(megabytes // 16)]
     path = written(b"".join([*parts, made.flush()]), "t.json.gz")
-    with pytest.raises(TraceError, match="536,870,913 is above the limit of 536,870,912 bytes"):
-        netsim.read_workload(path)
+    with pytest.raises(TraceError, match=said):
+        netsim.read_workload(path, limits=limits)
 
 
 def test_copies_are_counted_before_they_are_made(written):

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.pairs import exhaustive
+
 CHAINS = """
 jobs = netsim.read_workload("parrot-60", seed=1, iterations=int(sys.argv[1]))
 netsim.simulate("big-switch-128-10g", jobs, allocator="parrot", record=["jobs"])
@@ -22,6 +24,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@exhaustive
 @pytest.mark.parametrize("run", [CHAINS, PROCESSES], ids=["chains", "processes"])
 def test_iterations_cost_no_memory(run):
     """100 times the iterations, nothing kept but jobs: the same peak within a tenth."""

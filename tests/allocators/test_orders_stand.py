@@ -6,6 +6,7 @@ import pytest
 import netsim
 from netsim.allocators import make_allocator
 from tests.conformance.test_allocators import ALLOCATORS, text
+from tests.pairs import few, in_turn
 
 JobSpec, Stage = netsim.JobSpec, netsim.Stage
 
@@ -54,8 +55,8 @@ def named(policy):
     return policy | more.get(policy["name"], {})
 
 
-@pytest.mark.parametrize("interval", [0, 0.25])
-@pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
+@pytest.mark.parametrize(("policy", "interval"), few(in_turn(ALLOCATORS, [0, 0.25]), 74),
+                         ids=lambda each: text(each) if isinstance(each, dict) else str(each))
 def test_links_that_nobody_uses(policy, interval):
     """They may change, fail and be repaired: no event for any policy, compiled or not."""
     network, jobs = netsim.big_switch(6, 1.0), drawn(5)
@@ -67,9 +68,9 @@ def test_links_that_nobody_uses(policy, interval):
             finishes(network, jobs, each, observe_interval=interval, until=60), rtol=1e-9)
 
 
-@pytest.mark.parametrize("policy", [
+@pytest.mark.parametrize("policy", few([
     policy for policy in ALLOCATORS
-    if policy["name"] not in IDLE and "coflow" not in policy.values()], ids=text)
+    if policy["name"] not in IDLE and "coflow" not in policy.values()], 32), ids=text)
 def test_a_small_change_changes_little(policy):
     """A link in use has a millionth less from some instants on: rates follow, no order does."""
     network, jobs = netsim.big_switch(6, 1.0), drawn(1)

@@ -18,6 +18,7 @@ from netsim.network import make_network
 from netsim.predictors import Forecast
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.studies.code_version import own_modules
+from tests.pairs import exhaustive
 
 CODE = """\
 import numpy as np
@@ -233,6 +234,7 @@ def test_the_key_of_a_run_has_their_code(module, folder) -> None:
     assert own_modules({"allocator": "sebf"}) == ()
 
 
+@exhaustive
 def test_a_sweep_makes_a_run_again_after_an_edit(here, module, folder) -> None:
     """Of the runs of two allocators, that of the package's; the other is found by its key."""
     kept = [_stored(here, folder), _stored(here, folder)]
@@ -251,7 +253,13 @@ def _stored(here: Path, folder: Path) -> set[str]:
     return {path.name for path in (here / "kept" / "runs").iterdir()}
 
 
-def test_nothing_is_read_for_netsim_s_own_names() -> None:
+def test_nothing_is_read_for_netsim_s_own_names(monkeypatch) -> None:
+    monkeypatch.setattr(plugins, "_installed", lambda *_: pytest.fail("read"))
+    simulator.simulate("parrot-fig2", "parrot-fig2", allocator="aalo:queues=3")
+
+
+@exhaustive
+def test_nothing_is_read_in_a_new_process() -> None:
     code = ("from netsim.base import plugins; import netsim\n"
             "def refuse(*_): raise SystemExit('read')\n"
             "plugins._installed = refuse\n"

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.pairs import few
+
 
 @pytest.fixture
 def run(netsim):
@@ -22,14 +24,16 @@ def comparison(netsim):
     return "c"
 
 
-@pytest.mark.parametrize("kind", ["timeline", "gantt", "cdf", "slowdown", "utilisation", "cct"])
+@pytest.mark.parametrize("kind", few(
+    ["timeline", "gantt", "cdf", "slowdown", "utilisation", "cct"], 2))
 def test_pictures_of_a_run(netsim, here, run, kind) -> None:
     done = netsim("plot", run, "--kind", kind)
     assert (done.exit_code, done.stderr, done.stdout) == (0, "", f"picture: r/{kind}.pdf\n")
     assert (here / "r" / f"{kind}.pdf").read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("kind", ["bars", "cdf", "classes", "slowdown", "timeline", "jct"])
+@pytest.mark.parametrize("kind", few(
+    ["bars", "cdf", "classes", "slowdown", "timeline", "jct"], 2))
 def test_pictures_of_a_comparison(netsim, here, comparison, kind) -> None:
     done = netsim("plot", comparison, "--kind", kind)
     assert (done.exit_code, done.stderr, done.stdout) == (0, "", f"picture: c/{kind}.pdf\n")

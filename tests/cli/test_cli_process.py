@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import netsim as api
+from tests.pairs import exhaustive
 
 MAIN = "from netsim.cli.main import main; main(prog_name='netsim')"
 #: As in a terminal: a test runner in the background has its children ignore Ctrl-C.
 HEEDING = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {MAIN}"
-HEAVY = ("numba", "numpy", "pandas", "pydantic", "rich", "networkx", "simpy", "matplotlib")
 
 STOP = '''\
 import os, signal
@@ -47,18 +47,6 @@ def python(here: Path):
     return run
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["list"], ["init"],
-                                     ["predict"], ["trace", "check"]])
-def test_help_imports_nothing_heavy(python, command) -> None:
-    code = (f"import sys\ntry:\n    {MAIN}\nexcept SystemExit as end:\n"
-            f"    assert not end.code, end\n"
-            f"print('imported:', *[name for name in {HEAVY!r} if name in sys.modules])")
-    done = python(code, *command, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Usage: ")
-    assert done.stdout.splitlines()[-1] == "imported:"
-
-
 def test_ctrl_c_in_the_middle_leaves_nothing(python, here) -> None:
     (here / "stop.py").write_text(STOP)
     before = sorted(here.rglob("*"))
@@ -73,6 +61,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing(python, here) -> None:
     assert sorted(here.rglob("*")) == before
 
 
+@exhaustive
 def test_sigterm_in_the_middle_leaves_nothing(python, here) -> None:
     (here / "stop.py").write_text(STOP)
     before = sorted(here.rglob("*"))
@@ -83,6 +72,7 @@ def test_sigterm_in_the_middle_leaves_nothing(python, here) -> None:
     assert sorted(here.rglob("*")) == before
 
 
+@exhaustive
 def test_a_sweep_that_is_stopped_keeps_its_runs_and_goes_on(python, here) -> None:
     (here / "stop.py").write_text(STOP)
     command = ("sweep", "fig2.toml", "--vary", "allocator=parrot,lccf,stop:Stop:by=SIGTERM",
@@ -94,6 +84,7 @@ def test_a_sweep_that_is_stopped_keeps_its_runs_and_goes_on(python, here) -> Non
     assert len(list((here / "s" / "runs").iterdir())) == 2
 
 
+@exhaustive
 def test_a_broken_pipe_is_quiet(python, here) -> None:
     read, write = os.pipe()
     os.close(read)

@@ -14,6 +14,7 @@ from netsim.errors import InputError
 from netsim.network import Topology
 from netsim.testing import check_allocator, make_view
 from tests.examples import examples
+from tests.pairs import few
 
 
 def choices(name, option):
@@ -47,7 +48,7 @@ def text(options):
     return "-".join(str(value) for value in options.values())
 
 
-@pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
+@pytest.mark.parametrize("policy", few(ALLOCATORS, 74), ids=text)
 def test_keeps_its_promises(policy):
     check_allocator(policy, examples=examples(30))
 
@@ -81,7 +82,7 @@ class Line(Topology):
         return ptr.astype(np.int64), np.array([link for path in paths for link in path], np.int64)
 
 
-@pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
+@pytest.mark.parametrize("policy", few(ALLOCATORS, 37), ids=text)
 def test_keeps_its_promises_on_other_topologies(policy):
     check_allocator(policy, networks=[Line(), netsim.big_switch(3, "1Gbps")], examples=examples(10))
 
@@ -390,14 +391,13 @@ def test_what_depends_by_design_may_be_declared():
     class Waiting(Broken):
         stall_free = False
 
-    check_allocator(Thresholds(favour_gigabytes))
-    check_allocator(Timed(favour_seconds))
-    check_allocator(Waiting(serve_nobody))
-    check_allocator(Listed(lambda view: Allocation(view.maxmin(1.0 + np.arange(view.flows)))))
+    for policy in (Thresholds(favour_gigabytes), Timed(favour_seconds), Waiting(serve_nobody),
+                   Listed(lambda view: Allocation(view.maxmin(1.0 + np.arange(view.flows))))):
+        check_allocator(policy, examples=examples(100))
 
 
 def test_who_waits_may_ask_to_be_woken():
-    check_allocator(Broken(wait_a_second))
+    check_allocator(Broken(wait_a_second), examples=examples(100))
 
 
 def test_what_cannot_move_need_not():
@@ -408,7 +408,7 @@ def test_what_cannot_move_need_not():
     view = make_view(netsim.big_switch(3, 1.0), [[(0, 1, 1.0), (0, 2, 1.0)]],
                      capacity={"ingress-1": 0})
     assert view.rates(answer(view)).tolist() == [0, 0]
-    check_allocator(Broken(answer))
+    check_allocator(Broken(answer), examples=examples(100))
 
 
 def test_a_network_on_which_nothing_can_flow():

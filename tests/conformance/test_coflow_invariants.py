@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.testing import networks, workloads
 from tests.examples import examples
+from tests.pairs import exhaustive
 
 HOSTS = 4
 NETWORKS = [
@@ -68,6 +69,7 @@ def test_one_coflow_at_a_time_makes_all_orders_equal(network, workload):
     np.testing.assert_allclose(jobs["jct_s"], jobs["lower_bound_s"], rtol=1e-9, atol=1e-12)
 
 
+@exhaustive
 @pytest.mark.skipif(not TRACE.is_file(), reason="the Facebook trace is not there")
 def test_smallest_bottleneck_first_beats_first_come_on_the_trace():
     """At coflow decisions, as the specification says: FIFO 115 s, SEBF by original sizes 24.2 s."""

@@ -15,6 +15,7 @@ import netsim
 from netsim.jobs.patterns import make_pattern
 from netsim.testing import networks, workloads
 from tests.examples import examples
+from tests.pairs import in_turn
 
 HOSTS = 4
 NETWORKS = networks(min_hosts=HOSTS, max_hosts=HOSTS)
@@ -99,8 +100,8 @@ def test_every_run(policy, network, workload, interval, changes):
     assert (jobs["jct_s"] >= jobs["lower_bound_s"] * (1 - DUST) - 1e-12).all()
 
 
-@pytest.mark.parametrize("network", TOPOLOGIES, ids=lambda network: network.name)
-@pytest.mark.parametrize("policy", COFLOW_POLICIES, ids=text)
+@pytest.mark.parametrize(("policy", "network"), in_turn(COFLOW_POLICIES, TOPOLOGIES),
+                         ids=lambda each: text(each) if isinstance(each, dict) else each.name)
 @settings(deadline=None, max_examples=examples(3), derandomize=True)
 @given(workload=workloads(HOSTS), interval=INTERVALS)
 def test_every_coflow_policy_on_every_topology(policy, network, workload, interval):

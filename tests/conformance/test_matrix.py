@@ -39,6 +39,7 @@ from netsim.simulation.compatibility import needs_of as needs_of_policy
 from tests.conformance import matrix
 from tests.conformance.test_schedulers import quick
 from tests.conformance.test_topologies import NETWORKS
+from tests.pairs import pairs, some
 
 HISTORY = History(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array([2.0, 3.0, 1.0]))
 
@@ -189,17 +190,18 @@ def holds(result, workload, cluster):
 
 @pytest.mark.parametrize("scheduler", ON_CLUSTERS)
 def test_schedulers_x_placements_x_executions(scheduler):
-    """The whole product, on rings and on models with slices."""
-    late = comes_late(scheduler)
-    for placement, execution, kind in product((None, *PLACEMENTS), EXECUTIONS, ("ring", "slices")):
+    """On rings and on models with slices."""
+    late, number = comes_late(scheduler), ON_CLUSTERS.index(scheduler)
+    for placement, execution, kind in pairs((None, *PLACEMENTS), EXECUTIONS, ("ring", "slices"),
+                                            seed=number):
         try_jobs(ALIKE, [kind], scheduler, placement, execution, late)
 
 
 @pytest.mark.parametrize("scheduler", ON_CLUSTERS)
 def test_schedulers_x_executions_x_jobs_x_servers(scheduler):
-    """The whole product, with the scheduler's own placement; and jobs that come late."""
-    late = comes_late(scheduler)
-    for execution, kind in product(EXECUTIONS, KINDS):
+    """With the scheduler's own placement; and jobs that come late."""
+    late, number = comes_late(scheduler), ON_CLUSTERS.index(scheduler)
+    for execution, kind in some(product(EXECUTIONS, KINDS), number, of=3):
         for cluster in clusters_for(kind):
             try_jobs(cluster, [kind], scheduler, None, execution, late)
     try_jobs(ALIKE, ["ring"], scheduler, None, "fabric", True)
@@ -208,7 +210,8 @@ def test_schedulers_x_executions_x_jobs_x_servers(scheduler):
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_placements_x_jobs_x_servers(placement):
     """The whole product, on the fabric, under the two schedulers that take any job."""
-    for scheduler, kind in product(("fifo", "wcs-subtime"), KINDS):
+    number = list(PLACEMENTS).index(placement)
+    for scheduler, kind in some(product(("fifo", "wcs-subtime"), KINDS), number, of=2):
         for cluster in clusters_for(kind):
             try_jobs(cluster, [kind], scheduler, placement, "fabric", True)
 
@@ -238,14 +241,15 @@ def test_allocators_x_schedulers_and_placements(allocator):
 
     Presets are allocators with options, and do not run here.
     """
-    for scheduler in ON_CLUSTERS:
+    number = ANYWHERE.index(allocator)
+    for scheduler in some(ON_CLUSTERS, number, of=3):
         needs = needs_together(scheduler)
         kinds = (["ring", "data parallel"] if "rings" in needs else
                  ["ring", "pipeline", "slices"] if _DRAWN & needs else
                  ["all-to-all", "pipeline", "stages", "parameter-server"])
         try_jobs(ALIKE, kinds, scheduler, None, "fabric", comes_late(scheduler),
                  allocator=allocator)
-    for placement in PLACEMENTS:
+    for placement in some(PLACEMENTS, number, of=3):
         try_jobs(ALIKE, ["ring", "pipeline", "slices"], "fifo", placement, "fabric", True,
                  allocator=allocator)
 
@@ -253,7 +257,7 @@ def test_allocators_x_schedulers_and_placements(allocator):
 @pytest.mark.parametrize("allocator", ANYWHERE)
 def test_allocators_x_ranks(allocator):
     """Jobs whose ranks compute, and a ring beside them: every scheduler, and a lost server."""
-    for scheduler in ON_CLUSTERS:
+    for scheduler in some(ON_CLUSTERS, ANYWHERE.index(allocator), of=7):
         try_jobs(GPUS, ["language model", "ring", "ranks", "language model"], scheduler, None,
                  "fabric", comes_late(scheduler), allocator=allocator)
     try_jobs(GPUS, ["language model", "ring", "ranks"], "fifo", None, "fabric", True,
@@ -266,8 +270,8 @@ def test_topologies_x_schedulers(kind):
     network = NETWORKS[kind]
     nic = "1MB/s" if network.gpu_servers is None else None  # servers of GPUs have their own
     cluster = Cluster(gpus=2, topology=network, nic=nic, intra="8MB/s")
-    for scheduler, allocator in zip(
-            ON_CLUSTERS, cycle([*ALLOCATORS.presets, *ANYWHERE]), strict=False):
+    both = zip(ON_CLUSTERS, cycle([*ALLOCATORS.presets, *ANYWHERE]), strict=False)
+    for scheduler, allocator in some(both, list(NETWORKS).index(kind), of=3):
         try_jobs(cluster, ["ring", "data parallel"], scheduler, None, "fabric",
                  comes_late(scheduler), allocator=allocator)
 
@@ -279,8 +283,9 @@ FEW = [netsim.big_switch(HOSTS, "1MB/s"), netsim.leaf_spine(3, 2, 2, "1MB/s", ov
 
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 def test_allocators_x_patterns_x_topologies(allocator):
-    """The whole product of three topologies; `test_topologies` has the others, patterns mixed."""
-    for kind, network in product([*PATTERNS, "pipeline", "stages"], FEW):
+    """Three topologies; `test_topologies` has the others, patterns mixed."""
+    number = list(ALLOCATORS).index(allocator)
+    for kind, network in some(product([*PATTERNS, "pipeline", "stages"], FEW), number, of=4):
         name = "ring" if kind == "ring-all-reduce" else kind
         jobs = netsim.simulate(network, jobs_of([name]), allocator=allocator).jobs
         jct_s, bound_s = jobs["jct_s"].to_numpy(), jobs["lower_bound_s"].to_numpy()
@@ -391,7 +396,8 @@ def test_schedulers_x_transports(scheduler, transport):
     against = {"constant delays"} if transport != "constant" else set()
     against &= needs_of(SCHEDULERS, scheduler, "edge-cloud")
     shares = transport == "fabric" and not against
-    for allocator in ANYWHERE if shares else ["maxmin"]:
+    number = ON_EDGE_CLOUDS.index(scheduler)
+    for allocator in some(ANYWHERE, number, of=4) if shares else ["maxmin"]:
         result = expect(against, netsim.simulate, where, jobs, scheduler=quick(scheduler),
                         transport=transport, allocator=allocator)
         assert result is None or result.jobs["finish_s"].notna().all(), allocator

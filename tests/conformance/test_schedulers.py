@@ -19,7 +19,8 @@ from netsim.schedulers.queues import FIFO, SJF, SRTF
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.simulation.compatibility import needs_of
 from netsim.testing import check_scheduler, schedulers
-from tests.examples import examples
+from tests.examples import ALL, examples
+from tests.pairs import few, some
 
 #: Instead of the forest, whose fits take long; and the past, where it is not that of a workload.
 QUICK = {"predictor": "median", "history": [1.0, 3.0, 5.0, 9.0, 30.0]}
@@ -66,7 +67,7 @@ def test_keeps_its_promises_with_options(scheduler):
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_keeps_its_promises_with_every_placement(placement):
-    for name in ON_CLUSTERS:
+    for name in some(ON_CLUSTERS, list(PLACEMENTS).index(placement), of=3):
         if not chooses_gpus(make_scheduler(quick(name))):
             check_scheduler(quick(name), placement=placement, examples=3)
     for scheduler in SHORT:
@@ -378,7 +379,7 @@ def test_one_may_look_again_and_again_while_others_run():
         def decide(self, view):
             return Decision(super().decide(view), wake_at=view.now + 0.001)
 
-    check_scheduler(Polling, examples=3)
+    check_scheduler(Polling, examples=3 if ALL else 1)
 
 
 def test_one_who_asks_without_end_is_told_so(monkeypatch):
@@ -399,7 +400,7 @@ def nothing():
     return Nothing()
 
 
-@pytest.mark.parametrize(("kind", "message"), BROKEN, ids=lambda each: getattr(
+@pytest.mark.parametrize(("kind", "message"), few(BROKEN, 15), ids=lambda each: getattr(
     each, "__name__", "-"))
 def test_a_broken_promise_is_caught(kind, message):
     scheduler = nothing() if kind.__name__ == "<lambda>" else kind()

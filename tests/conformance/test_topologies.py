@@ -12,6 +12,7 @@ import pytest
 import netsim
 from netsim.network import TOPOLOGIES
 from netsim.testing import check_allocator
+from tests.pairs import in_turn
 
 HALF = {"a": "1MB/s", "b": "2MB/s", "c": "0.5MB/s"}
 GRAPH = nx.Graph()
@@ -81,14 +82,12 @@ def test_every_kind_is_covered() -> None:
     assert set(NETWORKS) == set(TOPOLOGIES)
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
-@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize(("allocator", "kind"), in_turn(ALLOCATORS, NETWORKS, rounds=2))
 def test_keeps_its_promises(allocator, kind) -> None:
     check_allocator(allocator, networks=[NETWORKS[kind]], examples=5)
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
-@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize(("allocator", "kind"), in_turn(ALLOCATORS, NETWORKS, rounds=4, first=1))
 def test_runs_within_capacity(allocator, kind) -> None:
     """Links carry what the flows sent, no faster than they can; no job beats its bound."""
     net = NETWORKS[kind]

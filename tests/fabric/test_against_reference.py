@@ -18,6 +18,7 @@ from netsim.jobs.plan import ecmp_key
 from netsim.testing import networks, workloads
 from tests.examples import examples
 from tests.fabric.test_blocks_in_order import line_of_hosts
+from tests.pairs import in_turn
 from tests.twins import kernels as reference
 from tests.twins.fabric import ChainJob, finish_times
 
@@ -189,12 +190,12 @@ def test_what_has_ended_unnoticed_slows_nobody_down():
     assert found.jobs["finish_s"].tolist() == [1.0, 5.0]
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize(("network", "load"), [
+@pytest.mark.parametrize(("loaded", "ties"), in_turn([
     (netsim.big_switch(24, 1.0), 0.9), (netsim.big_switch(12, [k / 6 for k in range(1, 13)]), 0.5),
-    (netsim.fat_tree(4, 1.0), 0.7), (netsim.ring(12, 1.0), 0.3)])
-def test_few_flows_that_come_and_go(network, load, ties):
+    (netsim.fat_tree(4, 1.0), 0.7), (netsim.ring(12, 1.0), 0.3)], [False, True]))
+def test_few_flows_that_come_and_go(loaded, ties):
     """So few on each link that levels are repaired, not filled; with ties many are alike."""
+    network, load = loaded
     rng = np.random.default_rng(1)
     count = 200
     at = np.cumsum(rng.exponential(2 / (load * network.hosts), count))

@@ -9,6 +9,7 @@ import netsim
 from netsim.allocators import ALLOCATORS
 from netsim.fabric.pools import Pools
 from tests.fabric.test_direct import CHAINS, RANKS
+from tests.pairs import in_turn
 
 MIXED = [*CHAINS, *(netsim.JobSpec(10 + k, 0.05 + 0.11 * k, hosts=range(4), iterations=2, stages=[
     netsim.Stage("a", [(0, 1, 1e5), (1, 2, 3e5), (k % 4, 3, 7e4)])]) for k in range(3)),
@@ -16,8 +17,7 @@ MIXED = [*CHAINS, *(netsim.JobSpec(10 + k, 0.05 + 0.11 * k, hosts=range(4), iter
       for k, job in enumerate(RANKS))]
 
 
-@pytest.mark.parametrize("latency", [0, "3ms"])
-@pytest.mark.parametrize("allocator", ALLOCATORS.names)
+@pytest.mark.parametrize(("allocator", "latency"), in_turn(ALLOCATORS.names, [0, "3ms"]))
 @pytest.mark.filterwarnings("ignore:jobs .* compute on host")
 def test_flows_that_move(allocator, latency, monkeypatch):
     """They move in their pools whenever jobs begin, as if there never were room."""

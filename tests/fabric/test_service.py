@@ -16,6 +16,7 @@ from netsim.fabric.allocation import PriorityService
 from netsim.fabric.kernels import sharing_rates
 from netsim.testing import make_view, networks, workloads
 from tests.examples import examples
+from tests.pairs import in_turn
 from tests.twins import kernels as reference
 
 HOSTS = 4
@@ -84,8 +85,8 @@ def test_on_a_switch(options, network, workload, interval):
     agree(network, workload, options, interval)
 
 
-@pytest.mark.parametrize("network", TOPOLOGIES, ids=lambda network: network.name)
-@pytest.mark.parametrize("options", SERVICES, ids=text)
+@pytest.mark.parametrize(("options", "network"), in_turn(SERVICES, TOPOLOGIES),
+                         ids=lambda each: text(each) if isinstance(each, dict) else each.name)
 @settings(deadline=None, max_examples=examples(20), derandomize=True)
 @given(workload=workloads(HOSTS, chains=True))
 def test_on_links_that_are_shared(options, network, workload):
@@ -118,8 +119,8 @@ def test_with_many_flows(options):
         agree(network, workload, options)
 
 
-@pytest.mark.parametrize("interval", [0.0, 0.3])
-@pytest.mark.parametrize("options", SERVICES, ids=text)
+@pytest.mark.parametrize(("options", "interval"), in_turn(SERVICES, [0.0, 0.3]),
+                         ids=lambda each: text(each) if isinstance(each, dict) else str(each))
 def test_with_many_coflows_that_wait(options, interval):
     """Narrow coflows, of which most stand still behind full links and are passed over."""
     rng = np.random.default_rng(3)

@@ -13,6 +13,7 @@ import pytest
 import netsim
 from netsim.errors import NetsimWarning, TraceError
 from netsim.network import read_nccl_server
+from tests.pairs import smallest
 
 DATA = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 RTOL = 1e-9
@@ -24,7 +25,7 @@ def facts_in(case):
     found = {DATA / name: expected for name, expected in facts.items() if (DATA / name).exists()}
     if not found:
         pytest.skip("the real files are not there")
-    return found.items()
+    return [(path, found[path]) for path in smallest(found)]
 
 
 def small(traces_cases_case, group, *suffixes):

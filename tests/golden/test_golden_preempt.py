@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from netsim.errors import AllocationError
+from tests.pairs import exhaustive
 from tests.twins.job_orders import ORDERS, TiresiasOrder
 from tests.twins.preemption import ClusterJob, Costs, GivenDecision, Script, ServerFault, run_jobs
 
@@ -157,6 +158,7 @@ def assert_mean(case, jobs, exact):
 
 # --- the trace of Tiresias' simulator ------------------------------------------------------------
 
+@exhaustive
 def test_sixty_jobs(preempt_sixty_case):
     """Finishes of the specified rules, and where these are those of the public simulator.
 

@@ -19,6 +19,7 @@ from netsim.traces.training.chakra import COLLECTIVES, read_chakra_json
 from netsim.traces.training.chakra_file import NODE_TYPES, read_chakra_file
 from netsim.traces.training.kineto import NcclKernels
 from netsim.traces.training.kineto_events import graph_of, read_kineto_file
+from tests.pairs import exhaustive, smallest
 
 DATA = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 RTOL = 1e-9
@@ -45,7 +46,7 @@ def facts_in(case, tmp_path):
             found[path] = expected
     if not found:
         pytest.skip("the real files are not there")
-    return found.items()
+    return [(path, found[path]) for path in smallest(found)]
 
 
 # --- files of Chakra, node by node --------------------------------------------------------------
@@ -352,6 +353,7 @@ def test_real_profiles(traces_kineto_case, tmp_path):
         check_replay(path, trace, expected["replay"])
 
 
+@exhaustive
 def test_a_real_profile_of_2_ranks_is_scaled_to_16(traces_kineto_case):
     """Kernels stay; all-reduces of a group of 16 send 15/16 of twice what is reduced."""
     path = DATA / "pytorch" / "hta_nccl_data.json.gz"

@@ -80,7 +80,7 @@ def _plain(table, name, result):
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, *TURNS[1:]])
-@settings(deadline=None, max_examples=examples(8), derandomize=True)
+@settings(deadline=None, max_examples=examples(8, fewest=3), derandomize=True)
 @given(seed=st.integers(0, 10**6), network=st.sampled_from(NETWORKS),
        interval=st.sampled_from([0, 0.1]), watched=st.booleans())
 def test_as_with_a_process(policy, seed, network, interval, watched):

@@ -36,7 +36,7 @@ def slow(seed, **more):
 
 
 @pytest.mark.parametrize("policy", [*NO_DEADLINES, "edf"])
-@settings(deadline=None, max_examples=examples(6), derandomize=True)
+@settings(deadline=None, max_examples=examples(6, fewest=2), derandomize=True)
 @given(seed=st.integers(0, 10**6), interval=st.sampled_from([0, 0.1]),
        overhead=st.sampled_from([0, 0.3]), watched=st.booleans())
 def test_chains_as_with_a_process(policy, seed, interval, overhead, watched):
@@ -92,7 +92,7 @@ def spelled_out(job, latency, overhead):
 
 
 @pytest.mark.parametrize("policy", NO_DEADLINES)
-@settings(deadline=None, max_examples=examples(8), derandomize=True)
+@settings(deadline=None, max_examples=examples(8, fewest=2), derandomize=True)
 @given(seed=st.integers(0, 10**6))
 def test_equal_latency_is_computation(policy, seed):
     """For all policies: every coflow has o more to compute, all that waits for it 2 L more."""

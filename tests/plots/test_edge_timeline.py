@@ -14,6 +14,7 @@ from netsim.analysis.usage import worker_usage
 from netsim.errors import NetsimWarning, NotRecordedError
 from netsim.plots import lanes
 from netsim.plots.edge_gantt import edge_gantt
+from tests.examples import ALL
 from tests.plots.test_perfetto import by_thread, check_format, kind, ns
 
 SYSTEM = EdgeCloud([["a"], ["a", "b"]])
@@ -31,8 +32,9 @@ THREE = [job(0, compute_s=10, chunks=3, name="vgg"), job(1, arrival_s=3, compute
 
 def drawn() -> tuple[EdgeCloud, netsim.EdgeWorkload]:
     system = netsim.draw_edge_cloud(6, types=2, seed=3)
-    return system, netsim.draw_edge_jobs(12, servers=6, types=2, span="20h", chunks=(3, 9),
-                                         compute=("0.001h", "0.005h"), seed=3)
+    return system, netsim.draw_edge_jobs(
+        12 if ALL else 4, servers=6, types=2, span="20h", chunks=(3, 9),
+        compute=("0.001h", "0.005h"), seed=3)
 
 
 def seconds(spans: list[tuple[str, int, int]]) -> list[tuple[str, float, float]]:

@@ -16,6 +16,8 @@ from netsim.errors import InputError, OutputError
 from netsim.plots import style
 from netsim.plots.report import figure_of, report_page, save_report
 from netsim.studies.compare import compare_experiment
+from tests.examples import ALL
+from tests.pairs import exhaustive
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
                None)
@@ -31,6 +33,17 @@ def found(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(found):
     return report_page(found)
+
+
+@pytest.fixture
+def without_figures(monkeypatch):
+    """Leave figures empty by default, for to write them is nearly all that a page takes."""
+    if not ALL:
+        monkeypatch.setattr("netsim.plots.report._drawn", lambda figure: "<svg></svg>")
+
+
+#: For tests of what stands beside the figures.
+undrawn = pytest.mark.usefixtures("without_figures")
 
 
 class _Cells(HTMLParser):
@@ -113,6 +126,7 @@ def test_pages_are_dark_where_the_reader_s_system_is(page):
     assert "figure > svg, figure > img, .zoom > div { background: #fff; color: #222; }" in style
 
 
+@undrawn
 def test_claims_and_failures_and_names_are_shown_as_they_are(found):
     claims = pd.DataFrame([{"claim": "a < b", "paper": "1", "measured": "2 [1, 3]",
                             "holds_on": "3 of 4", "verdict": "holds"}])
@@ -125,6 +139,7 @@ def test_claims_and_failures_and_names_are_shown_as_they_are(found):
     assert ["1Gbps", "<mine>", "4", "no & never"] in _Cells(page).rows
 
 
+@undrawn
 def test_where_it_cannot_be_written(found, tmp_path):
     with pytest.raises(OutputError, match="cannot be written"):
         save_report(found, tmp_path / "none" / "r.html")
@@ -141,6 +156,7 @@ def in_browser(path):
         capture_output=True, text=True, timeout=120, check=True).stdout
 
 
+@exhaustive
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
 def test_a_browser_draws_it(found, tmp_path):
     path = save_report(found, tmp_path / "report.html")
@@ -158,6 +174,11 @@ def test_a_browser_draws_it(found, tmp_path):
 @pytest.fixture(scope="module")
 def compared():
     return netsim.compare(NET, JOBS, ["fifo", "sebf"], record=["coflows", "links"])
+
+
+@pytest.fixture(scope="module")
+def page_compared(compared):
+    return report_page(compared)
 
 
 NET = netsim.big_switch(3, 1e6)
@@ -203,6 +224,7 @@ def test_small_figures_stand_beside_each_other(page):
     assert figure_of(style.new_axes(2.0), "").startswith("<figure>")
 
 
+@undrawn
 def test_an_experiment_without_a_name_is_called_by_what_it_is():
     compared = netsim.compare(NET, JOBS, ["maxmin", "sebf"])
     named = replace(compared, spec={"name": "mine"})
@@ -211,6 +233,7 @@ def test_an_experiment_without_a_name_is_called_by_what_it_is():
     assert "<h1>Comparison on workload, " in report_page(unnamed)
 
 
+@undrawn
 def test_a_run_has_the_names_of_what_was_chosen_for_it():
     """Of an edge-cloud and a cluster the scheduler; the allocator only where links are shared."""
     cluster = netsim.Cluster(gpus=[1, 1], nic=1e6)
@@ -238,6 +261,7 @@ def test_numbers_of_a_column_have_the_same_decimals(values, texts):
     assert format_aligned(values) == texts
 
 
+@undrawn
 def test_times_of_jobs_have_one_unit_in_a_summary():
     """Jobs of 60,000 s, one after the other: JCTs of up to 180,000 s, 50 h, and waits of less."""
     jobs = [netsim.EdgeJob(id=k, compute_s=6e4, worker_type="a", upload_s=0) for k in range(3)]
@@ -249,6 +273,7 @@ def test_times_of_jobs_have_one_unit_in_a_summary():
     assert not [name for name in rows if "queueing" in name and not name.endswith("(h)")]
 
 
+@undrawn
 def test_a_report_of_one_run_is_of_this_run():
     """It has no boxes to hide policies, and not the description of what its file compares."""
     compared = compare_experiment(netsim.Experiment(
@@ -260,6 +285,7 @@ def test_a_report_of_one_run_is_of_this_run():
     assert "Without JavaScript, the whole run is shown" in one
 
 
+@undrawn
 def test_edge_clouds_have_no_empty_columns_and_long_times_in_hours():
     """Jobs of 20, 40 and 60 hours, one after the other, in the cloud or at the edge."""
     jobs = [netsim.EdgeJob(id=k, compute_s=7.2e4 * (k + 1), worker_type="a", upload_s=1)
@@ -277,13 +303,18 @@ def test_edge_clouds_have_no_empty_columns_and_long_times_in_hours():
         compared.results["srtf"].summary()["makespan_s"] / 3600, rel=1e-5)
 
 
-def test_a_comparison_has_its_table_and_its_figures(compared):
-    page = report_page(compared)
+def test_a_comparison_has_its_table_and_its_figures(compared, page_compared):
+    page = page_compared
     assert {"fifo", "sebf", "lower bound"} <= {row[0] for row in _Cells(page).rows if row}
     assert page.count("<figure") == 7  # bars, two of cdf, classes, slowdown, utilisation, timeline
-    assert report_page(compared) == page
 
 
+@exhaustive
+def test_a_comparison_has_the_same_page_each_time(compared, page_compared):
+    assert report_page(compared) == page_compared
+
+
+@undrawn
 def test_numbers_are_for_people(compared, found):
     """Four digits, separators, bytes with their unit; of a sweep, no ratio of 1 to itself."""
     rows = _Cells(report_page(compared.results["fifo"])).rows
@@ -301,6 +332,7 @@ def test_numbers_are_for_people(compared, found):
     assert [row[1] for row in rows] == ["lccf"] * 2
 
 
+@undrawn
 def test_shares_are_in_per_cent_and_policies_are_called_what_they_are():
     """One GPU, two jobs of 1 s: held all the time, and one job waits."""
     cluster = netsim.Cluster(gpus=[1])
@@ -314,6 +346,7 @@ def test_shares_are_in_per_cent_and_policies_are_called_what_they_are():
     assert float(first[head.index("utilisation (%)")]) == 100
 
 
+@undrawn
 def test_wide_tables_scroll_and_long_texts_are_broken(found):
     claims = pd.DataFrame([{"claim": "word " * 30, "paper": "1", "measured": "2",
                             "verdict": "holds"}])
@@ -352,15 +385,16 @@ ACTIONS = """<script>
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
-def test_in_a_browser_policies_are_hidden_and_timelines_zoomed(compared, tmp_path):
+def test_in_a_browser_policies_are_hidden_and_timelines_zoomed(page_compared, tmp_path):
     """The flows of 1, 2 and 3 MB share a link of 1 MB/s: the run takes 6 s, half of it is 3 s."""
     path = tmp_path / "report.html"
-    path.write_text(report_page(compared).replace("</body>", ACTIONS))
+    path.write_text(page_compared.replace("</body>", ACTIONS))
     shown = in_browser(path)
     title = re.search("<title>(.*?)</title>", shown)[1]
     assert title == "6.000 true true true false 3.000 6.000 fifo+sebf true"
 
 
+@exhaustive
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
 def test_long_timelines_have_ticks_at_whole_days(tmp_path):
     """240 days: eight ticks or fewer, at the next round step, 50 days."""
@@ -370,6 +404,7 @@ def test_long_timelines_have_ticks_at_whole_days(tmp_path):
         "0", "50", "100", "150", "200"]
 
 
+@undrawn
 @pytest.mark.parametrize(("seeds", "said"), [
     ([0], "<p>One run each.</p>"), ([0, 1], "<p>All 2 seeds give the same: nothing in this")])
 def test_intervals_are_promised_only_where_there_are_some(tmp_path, seeds, said):

@@ -13,6 +13,7 @@ from netsim.allocators.registry import ALLOCATORS
 from netsim.errors import NotRecordedError
 from tests.fabric.test_service import Regrouped, Turned, many_at_once
 from tests.jobs.test_graphs import drawn_jobs
+from tests.pairs import in_turn, some
 
 HOSTS = 6
 NET = netsim.big_switch(HOSTS, "8Mbps")  # 1 MB/s: flows of 0.1 to 0.8 MB take some seconds
@@ -150,15 +151,15 @@ def check(network, jobs, policy, watched=WATCHED, **options):
         assert found == {name: plain[name] for name in found}
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("policy", "case"), in_turn(POLICIES, CASES, rounds=3))
 def test_jobs_and_coflows_are_the_same_to_the_last_bit(policy, case):
     make, options = CASES[case]
-    check(NET, make(np.random.default_rng(len(case))), policy, **options)
+    watched = some(WATCHED, POLICIES.index(policy) + len(case), of=2)
+    check(NET, make(np.random.default_rng(len(case))), policy, watched, **options)
 
 
-@pytest.mark.parametrize("policy", [each for each in POLICIES if each != "lp-order"])
-@pytest.mark.parametrize("interval", [0, 0.3])
+@pytest.mark.parametrize(("policy", "interval"), in_turn(
+    [each for each in POLICIES if each != "lp-order"], [0, 0.3]))
 def test_coflows_of_processes(policy, interval):
     """Processes send one coflow after the other; half of them take back what lasts too long."""
     def run(record):
@@ -189,9 +190,9 @@ def test_coflows_of_processes(policy, interval):
             assert found == {name: plain[name] for name in found}
 
 
-@pytest.mark.parametrize("policy", [
-    "aalo", "maxmin", "parrot", "parrot:work_conservation=per_flow", "scf", "sincronia", "srtf"])
-@pytest.mark.parametrize("interval", ["0s", "50ms"])
+@pytest.mark.parametrize(("policy", "interval"), in_turn([
+    "aalo", "maxmin", "parrot", "parrot:work_conservation=per_flow", "scf", "sincronia", "srtf"],
+    ["0s", "50ms"]))
 def test_over_many_coflows_roundings_do_not_add_up(policy, interval):
     """4 jobs on three hosts, over and over: one tie that moves is seen seconds later."""
     rng = np.random.default_rng(1)
@@ -204,10 +205,10 @@ def test_over_many_coflows_roundings_do_not_add_up(policy, interval):
     check(network, jobs, policy, WATCHED[3:], observe_interval=interval)
 
 
-@pytest.mark.parametrize("policy", ["maxmin", "maxmin:decisions=coflow"])
-@pytest.mark.parametrize("options", [{}, {"observe_interval": "300ms"}, {"until": 4.0}, {
-    "events": [{"at": "2s", "link": "egress-1", "capacity": "0bps"},
-               {"at": "3s", "link": "egress-1", "capacity": "8Mbps"}]}])
+@pytest.mark.parametrize(("policy", "options"), in_turn(["maxmin", "maxmin:decisions=coflow"], [
+    {}, {"observe_interval": "300ms"}, {"until": 4.0}, {
+        "events": [{"at": "2s", "link": "egress-1", "capacity": "0bps"},
+                   {"at": "3s", "link": "egress-1", "capacity": "8Mbps"}]}]))
 def test_many_flows_on_many_links(policy, options):
     """Few on each link, and more than 1,024 at once: their ends are kept in a heap."""
     rng = np.random.default_rng(1)
@@ -219,10 +220,11 @@ def test_many_flows_on_many_links(policy, options):
     check(netsim.big_switch(500, "8Mbps"), jobs, policy, WATCHED[3:], **options)
 
 
-@pytest.mark.parametrize("policy", ["maxmin", "maxmin:decisions=coflow", "coflow-fair"])
-@pytest.mark.parametrize("options", [{}, {"observe_interval": "300ms"}, {"until": 21.5}, {
-    "events": [{"at": "2s", "link": "egress-1", "capacity": "0bps"},
-               {"at": "3s", "link": "egress-1", "capacity": "8bps"}]}])
+@pytest.mark.parametrize(("policy", "options"), in_turn(
+    ["maxmin", "maxmin:decisions=coflow", "coflow-fair"], [
+        {}, {"observe_interval": "300ms"}, {"until": 21.5}, {
+            "events": [{"at": "2s", "link": "egress-1", "capacity": "0bps"},
+                       {"at": "3s", "link": "egress-1", "capacity": "8bps"}]}]))
 def test_many_flows_on_few_links(policy, options):
     """Thousands are far from their ends, and passed over until levels have moved too far."""
     network, jobs = many_at_once()

@@ -9,6 +9,7 @@ import netsim
 from netsim.allocators.registry import ALLOCATORS
 from tests.golden.test_golden_coflow import options_of
 from tests.golden.test_golden_parrot import policy
+from tests.pairs import in_turn, some
 from tests.scripting.jobs import are_chains, scripted, times
 
 NET = netsim.big_switch(6, "8Mbps")
@@ -34,9 +35,8 @@ def chains(rng):
         for k, at in enumerate(np.sort(rng.uniform(0, 3, 5)))])
 
 
-@pytest.mark.parametrize("interval", [0, "300ms"])
-@pytest.mark.parametrize("allocator", sorted(
-    {*ALLOCATORS.names, *ALLOCATORS.presets} - {"lp-order", "reserved"}))
+@pytest.mark.parametrize(("allocator", "interval"), in_turn(sorted(
+    {*ALLOCATORS.names, *ALLOCATORS.presets} - {"lp-order", "reserved"}), [0, "300ms"]))
 def test_every_policy(allocator, interval):
     workload = chains(np.random.default_rng(1))
     assert_same(NET, workload, allocator=allocator, observe_interval=interval)
@@ -62,7 +62,7 @@ def test_golden_cases_of_parrot(parrot_case):
     network, workload = netsim.read_network(parrot_case), netsim.read_workload(parrot_case)
     if not are_chains(network, workload.jobs):
         pytest.skip("its jobs are no chains")
-    for expected in case["results"]:
+    for expected in some(case["results"], 0, of=3):
         assert_same(network, workload, allocator=policy(case, expected),
                     observe_interval=expected["observe_interval_s"])
 

@@ -10,6 +10,7 @@ from netsim import FaultEvent, JobSpec, Stage
 from netsim.errors import InputError, StalledError
 from netsim.jobs.plan import ecmp_key
 from netsim.network.live import LiveNetwork
+from tests.pairs import in_turn
 
 MB = 1e6
 NET = netsim.big_switch(4, MB)
@@ -318,7 +319,7 @@ UP = "leaf-0->spine-0"
 class TestJobsOfASingleCoflow:
     """They need no process because of events: they are rerouted together."""
 
-    @pytest.mark.parametrize(("net", "events"), [
+    @pytest.mark.parametrize(("faults", "allocator", "interval"), in_turn([
         (SPINES["spray"], [{"at": 1, "link": UP, "factor": 0.25}]),
         (SPINES["spray"], fail(1, link=UP)),
         (SPINES["spray"], [*fail(1, 3, switch="spine-1"), *fail(2, 2.5, link=UP)]),
@@ -326,16 +327,14 @@ class TestJobsOfASingleCoflow:
         (SPINES["ecmp"], fail(1, link=UP)),
         (SPINES["ecmp"], [*fail(1, 3, switch="spine-1"), *fail(2, 4, host=7)]),
         (RING, [*fail(1, 2, link="host-0->host-1"), *fail(1.5, 4, host=3)])],
-        ids=lambda each: each.name if hasattr(each, "name") else None)
-    @pytest.mark.parametrize("allocator", ["maxmin", "sebf", "aalo", "equal-split"])
-    @pytest.mark.parametrize("interval", [0, 0.3])
-    def test_routed_together_and_alike(self, monkeypatch, net, events, allocator, interval):
+        ["maxmin", "sebf", "aalo", "equal-split"], [0, 0.3], rounds=2))
+    def test_routed_together_and_alike(self, monkeypatch, faults, allocator, interval):
         """As many routings as for the arrivals and the changes, however many jobs there are.
 
         The same jobs are processes where one could restart, which here never happens. A third of
         them computes first, so that some are rerouted before they send.
         """
-        calls = []
+        (net, events), calls = faults, []
         routes = LiveNetwork.routes
         monkeypatch.setattr(LiveNetwork, "routes", lambda self, *args: (
             calls.append(len(args[0])), routes(self, *args))[1])

@@ -23,6 +23,7 @@ from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.events import EVENT_KINDS
 from tests.examples import examples
+from tests.pairs import few, in_turn, some
 from tests.simulation.runs import (
     CLUSTER,
     EVERYTHING,
@@ -58,9 +59,8 @@ def held(sim: netsim.Simulation, at: list[float]) -> netsim.Simulation:
 # --- networks -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("interval", [0, "300ms"])
-@pytest.mark.parametrize("allocator", ANY)
-@settings(max_examples=examples(3))
+@pytest.mark.parametrize(("allocator", "interval"), in_turn(ANY, [0, "300ms"]))
+@settings(max_examples=examples(3, fewest=2))
 @given(seed=st.integers(0, 99), at=instants)
 def test_a_run_that_is_held_and_forked_is_the_same(allocator, interval, seed, at):
     options = {"allocator": allocator, "observe_interval": interval, "record": EVERYTHING}
@@ -84,7 +84,7 @@ def test_what_has_ended_unnoticed_is_not_shown(allocator):
     assert sim.run().result().jobs["finish_s"].tolist() == [pytest.approx(1)]
 
 
-@pytest.mark.parametrize("allocator", ANY)
+@pytest.mark.parametrize("allocator", few(ANY, 8))
 def test_any_policy_can_be_held_and_forked(allocator):
     workload = jobs_of_all_kinds()
     expected = netsim.simulate(NET, workload, allocator=allocator)
@@ -194,9 +194,9 @@ EXECUTIONS = [{"name": "rar-contention", "slot": "5s"},
               {"name": "rar-contention", "time": "continuous"}, "asrpt", "fabric"]
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
-@pytest.mark.parametrize("scheduler", sorted(
-    {*SCHEDULERS.names, *SCHEDULERS.presets} - {"a-online", "a-online-e", "batch", "cloud-only"}))
+@pytest.mark.parametrize(("scheduler", "execution"), in_turn(sorted(
+    {*SCHEDULERS.names, *SCHEDULERS.presets} - {"a-online", "a-online-e", "batch", "cloud-only"}),
+    EXECUTIONS, rounds=2), ids=str)
 def test_clusters_with_every_scheduler(scheduler, execution):
     plans = scheduler in ("ff", "ls", "rand", "sjf-bco")
     if scheduler == "tiresias-g":
@@ -235,10 +235,9 @@ def test_states_of_jobs_on_a_cluster():
 # --- other jobs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("interval", [0, "300ms"])
-@pytest.mark.parametrize("allocator", ONLINE)
+@pytest.mark.parametrize(("allocator", "interval"), in_turn(ONLINE, [0, "300ms"], first=1))
 @given(seed=st.integers(0, 99), at=st.none() | st.floats(0.01, 3))
-@settings(max_examples=examples(3))
+@settings(max_examples=examples(3, fewest=2))
 def test_jobs_submitted_before_they_arrive(allocator, interval, seed, at):
     check_submitted(allocator, interval, seed, at)
 
@@ -271,8 +270,8 @@ def check_submitted(allocator, interval, seed, at):
         assert_same(each.run().result(), expected)
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
-@pytest.mark.parametrize("scheduler", ["fifo", "sjf", "wcs-duration", "a-srpt", "a-srpt-perfect"])
+@pytest.mark.parametrize(("scheduler", "execution"), in_turn(
+    ["fifo", "sjf", "wcs-duration", "a-srpt", "a-srpt-perfect"], EXECUTIONS, rounds=2), ids=str)
 def test_jobs_submitted_to_a_cluster(scheduler, execution):
     options = {"scheduler": scheduler, "execution": execution}
     if scheduler == "wcs-duration":
@@ -329,7 +328,7 @@ def test_a_scheduler_that_plans_takes_no_more_jobs():
 # --- changes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("allocator", ANY)
+@pytest.mark.parametrize("allocator", few(ANY, 12))
 def test_changes_by_hand_are_those_of_events(allocator):
     events = [{"at": 1.0, "link": "egress-2", "capacity": "2Mbps"},
               {"at": 1.5, "kind": "fail", "host": 3}, {"at": 2.5, "kind": "repair", "host": 3},
@@ -359,8 +358,8 @@ def fail_by_hand(allocator, seed, at):
         yield each.run().result(), expected
 
 
-@pytest.mark.parametrize("allocator", ONLINE)
-@settings(max_examples=examples(3))
+@pytest.mark.parametrize("allocator", few(ONLINE, 12))
+@settings(max_examples=examples(3, fewest=2))
 @given(seed=st.integers(0, 99), at=st.floats(0.01, 4))
 def test_flows_avoid_links_that_fail_by_hand(allocator, seed, at):
     """As if it had been known from the beginning; there are two ways around a ring.
@@ -384,7 +383,7 @@ def test_roundings_of_shared_links_depend_on_the_longest_path_known(allocator, m
     monkeypatch.setattr(MaxMinEngine, "take_in",
                         lambda self, *given: take_in(self, *given[:-1], 5))
     for seed in range(3):
-        for at in (1.0, 2.5):
+        for at in some((1.0, 2.5), seed, of=2):
             for found, expected in fail_by_hand(allocator, seed, at):
                 pd.testing.assert_frame_equal(found.coflows, expected.coflows, check_exact=True,
                                               check_categorical=False)
@@ -465,8 +464,7 @@ def test_an_unknown_kind_of_event_is_a_name():
 # --- listeners ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("interval", [0, "300ms"])
-@pytest.mark.parametrize("allocator", ANY)
+@pytest.mark.parametrize(("allocator", "interval"), in_turn(ANY, [0, "300ms"], first=1))
 @given(seed=st.integers(0, 99))
 @settings(max_examples=examples(2))
 def test_events_are_those_of_the_tables(allocator, interval, seed):
@@ -532,7 +530,7 @@ class ByTurnsInRates(ByTurns):
     "aalo:first_threshold=500000:factor=2:weights=strict",
     "aalo:first_threshold=500000:observe=0.2"])
 def test_who_asks_to_be_woken_is_with_listeners_too(allocator, interval):
-    for seed in range(4):
+    for seed in some(range(4), 1, of=4):
         options = {"allocator": allocator, "observe_interval": interval}
         expected = netsim.simulate(NET, jobs_of_all_kinds(seed), **options)
         sim = netsim.Simulation(NET, jobs_of_all_kinds(seed), **options)

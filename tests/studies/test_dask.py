@@ -12,6 +12,7 @@ import pytest
 
 import netsim
 from netsim.errors import DaskError, InputError, NetsimWarning
+from tests.pairs import exhaustive
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -49,6 +50,7 @@ def test_a_cluster_gives_the_same_bytes_as_this_machine(cluster, tmp_path):
     assert tables(tmp_path / "cluster") == tables(tmp_path / "here")
 
 
+@exhaustive
 def test_a_worker_that_is_killed_in_the_middle_costs_nothing(cluster, tmp_path, distributed):
     with distributed.Client(cluster) as client:
         victims = list(client.run(os.getpid).values())
@@ -83,6 +85,7 @@ print(*found.table["jct_total_s"])
 """
 
 
+@exhaustive
 def test_a_policy_of_a_script_goes_to_the_workers(cluster, tmp_path):
     """At half the rates everything takes twice as long."""
     script = tmp_path / "script.py"
@@ -140,6 +143,7 @@ def worker(address):
 GONE = r"the Dask scheduler at '{}' has gone; {} of 12 runs had ended and are kept in .*; the same "
 
 
+@exhaustive
 def test_a_scheduler_that_is_killed_ends_the_sweep_and_a_second_call_goes_on(scheduler, tmp_path):
     process, address = scheduler
 
@@ -174,6 +178,7 @@ def on_warning(do):
         yield said
 
 
+@exhaustive
 def test_without_workers_it_says_so_and_waits_for_one(scheduler, tmp_path):
     _, address = scheduler
     come = worker(address)
@@ -185,6 +190,7 @@ def test_without_workers_it_says_so_and_waits_for_one(scheduler, tmp_path):
     assert len(found.table) == 6
 
 
+@exhaustive
 def test_a_scheduler_that_is_killed_before_a_worker_comes(scheduler, tmp_path):
     process, address = scheduler
     with on_warning(process.kill), pytest.raises(DaskError, match=r"has gone; no run had ended$"):

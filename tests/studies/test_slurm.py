@@ -6,6 +6,7 @@ import pytest
 
 import netsim
 from netsim.errors import InputError, MissingExtraError
+from tests.pairs import exhaustive
 
 pytest.importorskip("submitit")
 
@@ -49,6 +50,7 @@ class Dies(netsim.Allocator):
         os._exit(1)
 
 
+@exhaustive
 def test_a_job_that_dies_takes_only_its_own_run_along(tmp_path, monkeypatch):
     """Of one job of two runs, one of which ends it; both are then done in a job each."""
     # How long submitit looks for results that a slow file system may not show yet.

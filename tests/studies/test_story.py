@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from netsim.studies.sweep_result import load_sweep
+from tests.pairs import exhaustive
 
 pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
 
@@ -42,7 +43,7 @@ assert "__main__" not in str(compared) + repr(compared) + compared._repr_html_()
 """
 
 
-@pytest.mark.slow
+@exhaustive
 def test_from_flows_to_a_report(tmp_path):
     """Two speeds, three intervals, four allocators and five seeds are 120 runs.
 

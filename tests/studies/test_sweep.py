@@ -32,6 +32,7 @@ from netsim.experiment_file.tables import SweepTable
 from netsim.studies import code_version as versions
 from netsim.studies.executors import Failure, one_by_one, pooled
 from netsim.studies.grid import refuse_twins, runs_of_calls, runs_of_experiment
+from tests.pairs import but, exhaustive
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -650,7 +651,7 @@ def policies(tmp_path, monkeypatch):
     return "bad_policies_of_sweeps"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", but([1, 2], 1))
 def test_a_run_that_fails_does_not_stop_the_others(small, tmp_path, policies, workers):
     grid = {"allocator": ["parrot", f"{policies}:Raises", "lccf"]}
     found = netsim.sweep_experiment(small, grid, seeds=2, workers=workers, folder=tmp_path / "s")
@@ -678,6 +679,7 @@ def test_a_sweep_without_runs_says_what_they_failed_with(policies):
         found.means()
 
 
+@exhaustive
 def test_a_process_that_is_killed_takes_only_its_own_run_with_it(small, policies):
     """All four runs are in flight when the first process is killed."""
     grid = {"allocator": [f"{policies}:Dies", "lccf"]}
@@ -747,6 +749,7 @@ if __name__ == "__main__":
 """
 
 
+@exhaustive
 def test_a_script_needs_no_guard(small, tmp_path):
     """Its processes do not import it, so that it says what it does once."""
     script = tmp_path / "script.py"
@@ -765,6 +768,7 @@ def test_processes_that_cannot_be_started_are_no_fault_of_the_runs(small, monkey
         netsim.sweep_experiment(small, GRID, workers=2)
 
 
+@exhaustive
 def test_killed_at_any_moment_it_loses_the_runs_in_flight_only(small, tmp_path):
     """Killed after its first runs, it goes on from there; its processes end with it."""
     script = tmp_path / "script.py"
@@ -789,6 +793,7 @@ def test_killed_at_any_moment_it_loses_the_runs_in_flight_only(small, tmp_path):
     assert not list(folder.glob("runs/.*"))
 
 
+@exhaustive
 def test_an_interruption_leaves_what_was_done(small, tmp_path):
     def interrupt(done, failed, total):
         if done == 2:

@@ -12,6 +12,7 @@ import pytest
 import netsim
 from netsim.errors import InputError
 from netsim.studies.grid import runs_of_calls
+from tests.pairs import exhaustive, few
 
 ROOT = Path(netsim.__file__).parent.parent
 
@@ -76,8 +77,9 @@ def as_notebook(own, sweep):
     return run("-", text=NOTEBOOK.format(cells=[own, sweep], process=1))
 
 
-@pytest.mark.parametrize("options", ["workers=2", "workers=1"])
-@pytest.mark.parametrize("where", ["script", "notebook"])
+@pytest.mark.parametrize(("where", "options"), few(
+    [("notebook", "workers=2"), ("notebook", "workers=1"), ("script", "workers=1"),
+     ("script", "workers=2")], 1))
 def test_policies_of_main(tmp_path, where, options):
     """A script without a guard, and a notebook: 2 MB at 1 MB/s in full, and at half and a quarter.
 
@@ -89,6 +91,7 @@ def test_policies_of_main(tmp_path, where, options):
     assert [float(word) for word in printed[:4]] == [2, 4, 8, 2]
 
 
+@exhaustive
 def test_policies_of_main_in_an_experiment_by_name(tmp_path):
     """`__main__:Partly` in an experiment that a script makes: half the capacity, twice the time."""
     sweep = """
@@ -102,6 +105,7 @@ print(*found.table["jct_total_s"])
     assert half == pytest.approx(2 * whole)
 
 
+@exhaustive
 def test_other_parts_of_a_run_may_be_of_main(tmp_path):
     """A scheduler, a placement and a pattern: two jobs of 2 GPUs, 1 s each, in turn."""
     own = """
@@ -150,6 +154,7 @@ def keys(*variants, process=1):
     return [printed[4 * place:4 * place + 4] for place in range(len(variants))]
 
 
+@exhaustive
 def test_the_key_has_what_a_policy_of_main_is_made_of():
     """The same policy in another session has the same keys; with another helper it has others.
 
@@ -170,6 +175,7 @@ def test_the_key_has_what_a_policy_of_main_is_made_of():
         True, True, True, False]
 
 
+@exhaustive
 def test_a_script_that_is_edited_goes_on_where_its_policies_are_the_same(tmp_path):
     """Another seed costs one run more; the other runs are found."""
     options = "folder={!r}, seed=range({}), progress=lambda *told: print(*told)"
@@ -223,6 +229,7 @@ def test_what_cannot_be_copied_says_so_too(run):
         run()
 
 
+@exhaustive
 def test_what_the_other_process_cannot_import_says_so(monkeypatch):
     """A module that is only here: its runs fail with the true reason, the others do not."""
     module = types.ModuleType("only_here")

@@ -6,13 +6,16 @@ import sys
 
 import numba
 import pytest
+from click.testing import CliRunner
 
 import netsim
 from netsim.allocators import registry
+from netsim.cli.main import main
 from netsim.errors import MissingExtraError, UnknownNameError
 from netsim.studies import warm_up as module
 from netsim.studies.executors import Failure
 from netsim.studies.tasks import CallTask, ExperimentTask
+from tests.pairs import exhaustive
 
 
 @pytest.fixture
@@ -96,6 +99,7 @@ def test_the_allocator_of_a_run(task, name):
     assert module.allocator_of(task) == name
 
 
+@exhaustive
 def test_a_sweep_on_several_processes_compiles_before_they_start(cold, tmp_path):
     found = netsim.sweep("parrot-fig2", "parrot-fig2", allocator="maxmin", workers=2,
                          observe_interval=[0, "1s"], progress=False)
@@ -103,7 +107,17 @@ def test_a_sweep_on_several_processes_compiles_before_they_start(cold, tmp_path)
     assert [path.name.partition("-")[0] for path in cold.iterdir()] == ["maxmin"]
 
 
-def test_the_command(tmp_path):
+def test_the_command(cold):
+    """What a kernel is called with is compiled already; the marks are new."""
+    done = [CliRunner().invoke(main, ["warm-up", "maxmin", "--workers", "1"]) for _ in range(2)]
+    assert [each.exit_code for each in done] == [0, 0]
+    assert done[0].stdout.startswith("compiled for maxmin, in ")
+    assert done[1].stdout.startswith("everything was compiled already; kept in ")
+
+
+@exhaustive
+@pytest.mark.slow
+def test_the_command_where_nothing_is_compiled(tmp_path):
     done = [subprocess.run([sys.executable, "-m", "netsim", "warm-up", "maxmin"], text=True,
                            capture_output=True, check=True,
                            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}).stdout

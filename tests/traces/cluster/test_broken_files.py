@@ -18,6 +18,7 @@ from netsim.traces.cluster import gpu_v2023_nodes, helios_jobs, philly_jobs
 from netsim.traces.cluster.philly import read_entries
 from netsim.traces.cluster.tables import read_table
 from tests.examples import examples
+from tests.pairs import exhaustive
 
 HELIOS = ("job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,"
           "duration,queue")
@@ -226,6 +227,7 @@ def test_an_entry_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
+@exhaustive
 def test_memory_is_that_of_the_columns(tmp_path: Path) -> None:
     """Of 90,000 rows of 110 bytes, as of 30,000: only the columns grow, by 28 bytes each.
 
