@@ -10,6 +10,7 @@ from netsim.engine.ledger import JobAccounts, Ledger
 from netsim.engine.view import Decision
 from netsim.testing import check_scheduler
 from tests.examples import examples
+from tests.pairs import few
 
 SRTF = "srtf"
 QUANTA = {"name": "las", "quantum_s": 3}
@@ -138,7 +139,7 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutate", "scheduler", "message"), MUTANTS,
+@pytest.mark.parametrize(("mutate", "scheduler", "message"), few(MUTANTS, 8),
                          ids=lambda each: getattr(each, "__name__", "-"))
 def test_a_fault_of_the_engine_is_found(mutate, scheduler, message, monkeypatch):
     check_scheduler(scheduler, examples=examples(30))

@@ -16,7 +16,7 @@ from netsim.fabric.allocation import PriorityService
 from netsim.fabric.kernels import sharing_rates
 from netsim.testing import make_view, networks, workloads
 from tests.examples import examples
-from tests.pairs import in_turn
+from tests.pairs import exhaustive, in_turn
 from tests.twins import kernels as reference
 
 HOSTS = 4
@@ -246,6 +246,11 @@ def weights_of(view):
     return 10.0 ** ((3 * view.src + view.dst) % 7)
 
 
+def plain(view):
+    """Return a weight of 1 for each flow."""
+    return np.ones(view.flows)
+
+
 class Plain(netsim.Allocator):
     """Max-min fairness by weight, decided anew at each flow's end in plain Python."""
 
@@ -287,13 +292,12 @@ def agrees_with_plain(network, jobs, weights):
         np.testing.assert_allclose(fast.coflows[column], slow.coflows[column], rtol=1e-9)
 
 
-@pytest.mark.parametrize("weights", [weights_of, lambda view: np.ones(view.flows), split, uneven],
-                         ids=["weighted", "plain", "split", "uneven"])
-@pytest.mark.parametrize("network", [
+@pytest.mark.parametrize(("network", "weights"), in_turn([
     netsim.big_switch(12, [1.0 + h % 3 for h in range(12)]), netsim.fat_tree(4, 1.0),
     netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=3), netsim.ring(12, 1.0),
     netsim.big_switch(12, 1.0, loopback_uses_ports=True),
-], ids=lambda network: network.name)
+], [weights_of, plain, split, uneven], rounds=2),
+    ids=lambda each: getattr(each, "name", None) or each.__name__)
 @settings(deadline=None, max_examples=examples(12), derandomize=True)
 @given(seed=st.integers(0, 10**6), crowd=st.sampled_from([1, 3, 30]))
 def test_sharing_is_what_the_reference_gives(network, weights, seed, crowd):
@@ -364,7 +368,8 @@ def test_a_link_that_was_not_full_becomes_so():
 
 
 @pytest.mark.parametrize(("network", "first", "repaired"), [
-    (netsim.big_switch(12, [1.0 + h % 7 / 8 for h in range(12)]), 500, False),
+    pytest.param(netsim.big_switch(12, [1.0 + h % 7 / 8 for h in range(12)]), 500, False,
+                 marks=exhaustive),
     (netsim.big_switch(40, [1.0 + h % 7 / 8 for h in range(40)]), 120, True),
     (netsim.big_switch(600, 1.0), 120, True), (netsim.fat_tree(6, 1.0), 120, True)],
     ids=["12-hosts", "40-hosts", "600-hosts", "fat-tree"])
