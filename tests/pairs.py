@@ -101,13 +101,15 @@ def few(cases: Iterable[Any], number: int) -> list[Any]:
             for place, case in enumerate(given)]
 
 
-def but(cases: Iterable[Any], *kept: Any) -> list[Any]:
-    """Return parameters of which all but those that are named are exhaustive."""
+def but(cases: Iterable[Any], *kept: Any, slow: Iterable[Any] = ()) -> list[Any]:
+    """Return parameters of which all but those that are named are exhaustive, and some slow."""
     cases = list(cases)
-    missing = [case for case in kept if case not in cases]
+    slow = list(slow)
+    missing = [case for case in (*kept, *slow) if case not in cases]
     assert not missing, missing
-    return [pytest.param(*(case if isinstance(case, tuple) else (case,)),
-                         marks=() if case in kept else exhaustive) for case in cases]
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=[
+        mark for mark, named in ((exhaustive, case not in kept), (pytest.mark.slow, case in slow))
+        if named]) for case in cases]
 
 
 def never_in_the_gate(cases: Iterable[Any]) -> list[Any]:

@@ -131,7 +131,9 @@ for number, body in enumerate(json.load(sys.stdin), 1):
 """
 
 
-@pytest.mark.parametrize("page", but(WITH_PYTHON, ROOT / "README.md"), ids=ids(WITH_PYTHON))
+@pytest.mark.parametrize("page", but(WITH_PYTHON, ROOT / "README.md", slow=[
+    ROOT / "docs" / f"{page}.md" for page in (
+        "gallery", "sweeps", "systems/a-online", "train-llama", "tutorial")]), ids=ids(WITH_PYTHON))
 def test_python_in_a_new_process(page, tmp_path):
     """In one that had loaded some parts of netsim before, a block finds what is not there yet."""
     done = subprocess.run([sys.executable, "-c", TYPED], input=json.dumps(blocks(page, "python")),

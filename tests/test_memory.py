@@ -25,6 +25,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 @exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [CHAINS, PROCESSES], ids=["chains", "processes"])
 def test_iterations_cost_no_memory(run):
     """100 times the iterations, nothing kept but jobs: the same peak within a tenth."""

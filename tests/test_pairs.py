@@ -73,8 +73,11 @@ def test_few_of_many():
 
 def test_all_but_those_that_are_named():
     assert of(but("abcd", "b", "d")) == [[("b",), ("d",)], [("a",), ("c",)]]
-    with pytest.raises(AssertionError, match="x"):
-        but("abcd", "x")
+    assert [[mark.name for mark in each.marks] for each in but("abc", "a", slow="c")] == [
+        [], ["exhaustive"], ["exhaustive", "slow"]]
+    for wrong in ({"slow": "x"}, {}):
+        with pytest.raises(AssertionError, match="x"):
+            but("abcd", *([] if wrong else "x"), **wrong)
 
 
 def test_the_smaller_half_of_each_kind(every, tmp_path):

@@ -31,7 +31,7 @@ def test_random_cases(preempt_random_case, execution):
     check_runs(preempt_random_case, execution)
 
 
-@pytest.mark.parametrize("execution", but(EXECUTIONS, "asrpt"))
+@pytest.mark.parametrize("execution", but(EXECUTIONS, "asrpt", slow=["fabric"]))
 def test_sixty_jobs(preempt_sixty_case, execution):
     """The trace of Tiresias' simulator; queues as lists are a policy of the twin alone."""
     for case in sixty_cases(preempt_sixty_case):

@@ -144,6 +144,7 @@ def test_the_example_simulated_is_the_tool_s(traces_simai_9216_case):
 
 
 @exhaustive
+@pytest.mark.slow
 def test_the_example_with_activations_on_the_nics(traces_simai_9216_case):
     """Sent for real, they contend with collectives for the NICs.
 

@@ -34,7 +34,9 @@ def each_has_one_outcome():
     with pytest.MonkeyPatch.context() as patch:
         outcome, found = Paper.outcome, {}
 
-        def once(paper, row):
+        def once(paper, row, measured=None):
+            if measured is not None:
+                return outcome(paper, row, measured)
             if (row.setting, row.text) not in found:
                 found[row.setting, row.text] = outcome(paper, row)
             return found[row.setting, row.text]

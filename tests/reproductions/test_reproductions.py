@@ -170,7 +170,9 @@ def only(layers, *kept):
     [name for name, each in REPRODUCTIONS.items()
      if isinstance(each, Reproduction) and name != "a-srpt-jobs"],
     "parrot-fig2", "sjf-bco-lambda", "a-srpt-predictors", "a-online-utilisation",
-    "joint-systems"))
+    "joint-systems", slow=[
+        "a-online-jobs", "a-online-links", "a-online-preemptions", "joint-study", "llm-neighbours",
+        "parrot-fit", "preemption-tiresias"]))
 def test_each_can_be_measured_and_drawn(name, tmp_path, monkeypatch):
     """On a few jobs, so that nothing is said of what comes out, nor does it take a forest.
 
