@@ -204,6 +204,13 @@ def test_without_room_for_a_cache_kernels_are_compiled_all_the_same(kept, monkey
         assert compiled(lambda x: 3 * x)(3) == 9
 
 
+@pytest.fixture
+def nothing_kept(tmp_path, monkeypatch):
+    """Let nothing be compiled that an earlier run of the tests has kept."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("nothing_kept")
 def test_a_kernel_is_typed_once_for_python_and_other_kernels():
     """What other kernels call is a part, from which the machine code for Python is made."""
     @in_place
@@ -256,6 +263,7 @@ def test_a_kernel_that_makes_arrays_is_cached_with_those_that_call_it(tmp_path):
             path.unlink()
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_constants_and_narrow_integers_do_not_make_kernels_anew():
     @in_place
     def added(x, y):
