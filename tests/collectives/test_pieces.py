@@ -110,8 +110,16 @@ def follow(made, options, order_of_messages):
 @given(schedules())
 def test_in_steps(drawn):
     """In each step all is sent, and then all arrives."""
-    made, options = drawn
+    follow_in_steps(*drawn)
 
+
+@pytest.mark.parametrize("ranks", [3, 6, 7])
+def test_ranks_beyond_a_power_of_two_are_folded(ranks):
+    """The fold is added to what its neighbour has, and comes back as the sum."""
+    follow_in_steps(schedule("all-reduce", ranks, "halving-doubling"), {})
+
+
+def follow_in_steps(made, options):
     def in_steps(messages):
         for step in range(made.steps):
             now = np.flatnonzero(messages.step == step)

@@ -354,3 +354,12 @@ def test_what_is_too_fast_slows_down(view, in_step, data):
     found = (table.coflows["speed"][owner] * rows["remaining"][index] if in_step
              else rows["rate"][index])
     close(found, reference.throttle(less, before, in_step), view)
+
+
+def test_a_flow_slows_down_to_its_slowest_link():
+    """It sends 8 B/s over two links of 8 B/s, of which 2 and 4 are left: then 2, not 8/4 * 4/8."""
+    view = make_view(netsim.big_switch(2, 8.0), [[(0, 1, 100.0)]])
+    view._table.apply_rates(np.array([8.0]), view.now, False)
+    view._table.set_capacities({0: 2.0, 3: 4.0})
+    view._table.throttle(view.now)
+    assert view._table.flow_rates().tolist() == [2.0]
