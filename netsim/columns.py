@@ -17,9 +17,9 @@ from netsim.base.units import Quantity, parse_bytes, parse_seconds
 from netsim.base.values import (
     LARGEST,
     MOST_ID,
-    check_name,
-    check_weight,
-    check_whole,
+    as_name,
+    as_weight,
+    as_whole,
     is_number,
     is_utf8,
     is_whole,
@@ -287,7 +287,7 @@ def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
 def _hosts(values: ArrayLike, what: str, of: str) -> Ints:
     """Convert numbers of hosts or ranks, or one of them, to an array."""
     if _is_one(values):
-        check_whole(plain(values), what, most=_MOST_HOST)
+        as_whole(plain(values), what, most=_MOST_HOST)
         return np.array(values, np.int64)
     given = _numbers(values, what, f"numbers of {of}")
     good = (given >= 0) & (given <= _MOST_HOST)
@@ -309,7 +309,7 @@ def _quantities(values: ArrayLike, what: str, parse: Any, most: float, unit: str
 def weights_of(values: ArrayLike, count: int, what: str) -> Floats:
     """Convert the weights of `count` flows, or one for all, to an array."""
     if _is_one(values):
-        return np.full(count, check_weight(values, what))
+        return np.full(count, as_weight(values, what))
     given = _numbers(values, what, "weights")
     if len(given) != count:
         raise InputError(f"{what} must be a number, or one for each of the {count:,} flows, not "
@@ -523,7 +523,7 @@ def _labels(df: pd.DataFrame, name: str | None, owner: str) -> tuple[Ints, Any]:
         raise RowError(f"{owner}: {name} of row {row} is missing; each flow must be of one", row)
     for label in labels:
         if isinstance(label, str):
-            check_name(label, f"{owner}: {name}")
+            as_name(label, f"{owner}: {name}")
     return codes.astype(np.int64), np.asarray(labels)
 
 

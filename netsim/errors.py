@@ -31,6 +31,7 @@ __all__ = [
     "causes_of",
     "described",
     "did_you_mean",
+    "key_of",
     "not_one_of",
     "unknown_name",
 ]
@@ -70,7 +71,30 @@ def _restore(kind: type[NetsimError], message: str, state: dict[str, Any]) -> Ne
 
 
 class InputError(NetsimError, ValueError):
-    """A network, a workload or an argument that cannot be simulated."""
+    """A network, a workload or an argument that cannot be simulated.
+
+    Parameters
+    ----------
+    message : str
+    key : str
+        The argument or field with the wrong value, where one is to blame.
+
+    Attributes
+    ----------
+    others : tuple of InputError
+        The errors of other fields of the same object.
+    """
+
+    others: tuple[InputError, ...] = ()
+
+    def __init__(self, message: str, key: str = "") -> None:
+        self.key = key
+        super().__init__(message)
+
+
+def key_of(what: str) -> str:
+    """Return the argument that a name in a message ends with: ``"count"`` of "points: count"."""
+    return what.rpartition(": ")[2]
 
 
 class UnitError(InputError):
@@ -114,12 +138,15 @@ class UnknownNameError(InputError, LookupError):
         The existing names, which the message lists.
     besides : str
         What else may be given, for the end of the message.
+    key : str
+        As for `InputError`.
     """
 
-    def __init__(self, kind: str, name: object, choices: Iterable[str], besides: str = "") -> None:
+    def __init__(self, kind: str, name: object, choices: Iterable[str], besides: str = "",
+                 key: str = "") -> None:
         self.kind, self.name, self.choices = kind, name, sorted(choices)
         super().__init__(unknown_name(kind, name, self.choices)
-                         + (f"; {besides}" if besides else ""))
+                         + (f"; {besides}" if besides else ""), key)
 
 
 class _Located(_Printable):

@@ -17,13 +17,13 @@ from netsim.base.units import Quantity, format_count, parse_bytes, parse_seconds
 from netsim.base.values import (
     LARGEST,
     MOST_ID,
-    check_collection,
-    check_flag,
-    check_label,
-    check_name,
-    check_sequence,
-    check_weight,
-    check_whole,
+    as_collection,
+    as_flag,
+    as_label,
+    as_list,
+    as_name,
+    as_weight,
+    as_whole,
     known_names,
     node_name,
     parents_first,
@@ -121,16 +121,16 @@ class Stage:
         owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
-        weight, coflow_id = check_weight(weight, f"{owner}: weight"), plain(coflow_id)
-        check_flag(intra_server, f"{owner}: intra_server")
-        check_name(name, f"{owner}: name")
+        weight, coflow_id = as_weight(weight, f"{owner}: weight"), plain(coflow_id)
+        as_flag(intra_server, f"{owner}: intra_server")
+        as_name(name, f"{owner}: name")
         if coflow_id is not None:
-            check_whole(coflow_id, f"{owner}: coflow_id", most=MOST_ID)
+            as_whole(coflow_id, f"{owner}: coflow_id", most=MOST_ID)
         values = {"name": name, "flows": flows,
-                  "after": check_collection(after, str, f"{owner}: after", "names"),
+                  "after": as_collection(after, f"{owner}: after", str, "names"),
                   "compute_s": parse_seconds(compute_s, f"{owner}: compute_s"),
-                  "finishes_before": check_collection(finishes_before, str,
-                                                      f"{owner}: finishes_before", "names"),
+                  "finishes_before": as_collection(finishes_before, f"{owner}: finishes_before",
+                                                      str, "names"),
                   "release_s": parse_seconds(release_s, f"{owner}: release_s"),
                   "weight": weight, "coflow_id": coflow_id,
                   "deadline_s": None if deadline_s is None else parse_seconds(
@@ -139,9 +139,9 @@ class Stage:
                   "overhead_s": None if overhead_s is None else parse_seconds(
                       overhead_s, f"{owner}: overhead_s"),
                   "ranks": _ranks(ranks, f"{owner}: ranks"), "stream": stream,
-                  "after_previous": check_collection(after_previous, str,
-                                                     f"{owner}: after_previous", "names")}
-        check_name(stream, f"{owner}: stream")
+                  "after_previous": as_collection(after_previous, f"{owner}: after_previous",
+                                                     str, "names")}
+        as_name(stream, f"{owner}: stream")
         if intra_server and flows is not None:
             raise InputError(f"{owner}: a stage inside servers cannot have flows")
         for field_name, value in values.items():
@@ -170,9 +170,9 @@ class Stage:
 
 def _ranks(given: Iterable[int], what: str) -> tuple[int, ...]:
     """Check the ranks of a stage."""
-    ranks = check_collection(given, int | np.integer, what, "whole numbers")
+    ranks = as_collection(given, what, int | np.integer, "whole numbers")
     for rank in ranks:
-        check_whole(plain(rank), what, most=MOST_ID)
+        as_whole(plain(rank), what, most=MOST_ID)
     refuse_twice(list(ranks), f"{what} has twice the rank")
     return tuple(map(int, ranks))
 
@@ -270,7 +270,7 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
-        object.__setattr__(self, "stages", check_sequence(self.stages, Stage, f"{owner}: stages",
+        object.__setattr__(self, "stages", as_list(self.stages, f"{owner}: stages", Stage,
                                                      "Stage"))
         if isinstance(self.pattern, str) and "=" in self.pattern:  # so that its name can be read
             object.__setattr__(self, "pattern", parse_named(self.pattern))
@@ -278,9 +278,9 @@ class JobSpec:
                  + (self.operations is not None))
         if given != 1:
             raise InputError(f"{owner}: give either stages, a pattern, a model or operations")
-        check_whole(self.id, f"{owner}: id", most=MOST_ID)
-        check_name(self.name, f"{owner}: name")
-        check_whole(self.iterations, f"{owner}: iterations", 1)
+        as_whole(self.id, f"{owner}: id", most=MOST_ID)
+        as_name(self.name, f"{owner}: name")
+        as_whole(self.iterations, f"{owner}: iterations", 1)
         for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
                             ("compute_s", parse_seconds)):
             object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
@@ -290,10 +290,10 @@ class JobSpec:
         if self.state_bytes is not None:
             object.__setattr__(self, "state_bytes", parse_bytes(
                 self.state_bytes, f"{owner}: state_bytes"))
-        check_label(self.group, f"{owner}: group")
+        as_label(self.group, f"{owner}: group")
         if self.user is not None:
-            check_whole(self.user, f"{owner}: user", most=MOST_ID)
-        object.__setattr__(self, "weight", check_weight(self.weight, f"{owner}: weight"))
+            as_whole(self.user, f"{owner}: user", most=MOST_ID)
+        object.__setattr__(self, "weight", as_weight(self.weight, f"{owner}: weight"))
         self._check_stages(owner)
         self._check_ranks(owner)
         if self.nbytes is _NOT_GIVEN:
@@ -316,7 +316,7 @@ class JobSpec:
                 "meant"), stacklevel=5)
 
     def _check_ranks(self, owner: str) -> None:
-        check_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
+        as_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
         needed = max([s.flows.ranks for s in self.stages if s.flows is not None]
                      + [max(s.ranks) + 1 for s in self.stages if s.ranks], default=0)
         if self.operations is not None:
@@ -409,7 +409,7 @@ class JobSpec:
         if isinstance(self.hosts, range) and self.hosts == range(max(len(self.hosts), self.ranks)):
             object.__setattr__(self, "hosts", first_hosts(len(self.hosts)))
             return
-        given = check_sequence(self.hosts, int | np.integer | str | tuple, what,
+        given = as_list(self.hosts, what, int | np.integer | str | tuple,
                                "names or numbers")
         hosts = tuple(map(node_name, given)) if tuple in set(map(type, given)) else given
         if len(hosts) < self.ranks:
@@ -422,7 +422,7 @@ class JobSpec:
             raise InputError(f"{what} must be whole numbers of at least 0, or names, not {wrong!r}")
         for host in hosts:
             if isinstance(host, str):
-                check_name(host, f"{what}: a name")
+                as_name(host, f"{what}: a name")
         same = _interned(hosts if kinds <= {int} else tuple(
             host if isinstance(host, str) else int(host) for host in hosts))
         object.__setattr__(self, "hosts", same)

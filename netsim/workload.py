@@ -21,9 +21,9 @@ from netsim.base.display import draw
 from netsim.base.units import Quantity, format_count, parse_seconds
 from netsim.base.values import (
     MOST_ID,
-    check_name,
-    check_sequence,
-    check_whole,
+    as_list,
+    as_name,
+    as_whole,
     is_number,
     is_whole,
     known_names,
@@ -83,12 +83,12 @@ class Workload:
     history: History | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_name(self.name, "workload: name")
+        as_name(self.name, "workload: name")
         owner = f"workload {self.name!r}"
-        check_whole(self.seed, f"{owner}: seed")
+        as_whole(self.seed, f"{owner}: seed")
         if isinstance(self.jobs, JobColumns):  # which are in order, and of different ids
             return
-        jobs = check_sequence(self.jobs, JobSpec, f"{owner}: jobs", "JobSpec")
+        jobs = as_list(self.jobs, f"{owner}: jobs", JobSpec, "JobSpec")
         if not jobs:
             raise InputError(f"{owner} has no jobs")
         jobs = tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id)))
@@ -146,7 +146,7 @@ class Workload:
         1    2       1.5
         2    1       2.0
         """
-        check_name(name, "workload: name")
+        as_name(name, "workload: name")
         flows, hosts = flow_columns([("src", src), ("dst", dst), ("nbytes", nbytes),
                                      ("at_s", at_s)], f"workload {name!r}")
         count = len(flows[0])
@@ -221,7 +221,7 @@ class Workload:
         0    a       2.0
         1    b       4.0
         """
-        check_name(name, "workload: name")
+        as_name(name, "workload: name")
         owner = f"workload {name!r}"
         if endpoints not in _ENDPOINTS:
             raise InputError(not_one_of(f"{owner}: endpoints", endpoints, _ENDPOINTS))
@@ -314,7 +314,7 @@ class Workload:
 
         Sizes that patterns draw depend on the id, so they change.
         """
-        check_whole(first, "first", most=MOST_ID - len(self))
+        as_whole(first, "first", most=MOST_ID - len(self))
         jobs = self.jobs
         if isinstance(jobs, JobColumns):
             ids = np.arange(first, first + len(jobs))
@@ -381,7 +381,7 @@ class Workload:
         (10, 5.0)
         """
         seconds, jobs = parse_seconds(time, "time"), self.jobs
-        check_whole(ids, "ids", most=MOST_ID - int(max(column(jobs, "id"))))
+        as_whole(ids, "ids", most=MOST_ID - int(max(column(jobs, "id"))))
         if isinstance(jobs, JobColumns):
             columns = jobs.columns._replace(id=jobs.columns.id + ids,
                                             arrival_s=jobs.columns.arrival_s + seconds)

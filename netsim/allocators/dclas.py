@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
 from netsim.base.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
-from netsim.base.values import LARGEST, check_sequence, is_number, is_whole, plain_numbers
+from netsim.base.values import LARGEST, as_list, is_number, is_whole, plain_numbers
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
 from netsim.fabric.allocator import Allocator
@@ -158,7 +158,7 @@ class DCLAS(Allocator):
                 raise InputError(f"queues: the last of {self.queues} queues would begin at "
                                  f"infinity with factor {self.factor!r}")
             return limits
-        given = check_sequence(self.thresholds, Quantity, "thresholds", "sizes")
+        given = as_list(self.thresholds, "thresholds", Quantity, "sizes")
         limits = np.array([parse_bytes(each, "threshold", strict=True, usual=SMALL_SIZE)
                            for each in given])
         if np.any(np.diff(limits) <= 0):
@@ -171,7 +171,7 @@ class DCLAS(Allocator):
             check_choice("weights", self.weights, ("linear", "strict"))
             weights = np.arange(queues, 0.0, -1.0)
             return weights if self.weights == "linear" else np.zeros(queues)
-        given = check_sequence(self.weights, int | float, "weights", "numbers")
+        given = as_list(self.weights, "weights", int | float, "numbers")
         if len(given) != queues:
             raise InputError(f"weights must be one for each of the {queues} queues, "
                              f"not {len(given)} numbers")

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netsim.base.values import check_whole
+from netsim.base.values import as_whole
 from netsim.errors import InputError, TraceError, UnknownNameError
 
 
@@ -54,7 +54,7 @@ def limited(changes: Any = None) -> Iterator[None]:
     for name, number in (changes or {}).items():
         if name not in LIMITS:
             raise UnknownNameError("limit", name, LIMITS)
-        check_whole(number, f"limits: {name}", 1)
+        as_whole(number, f"limits: {name}", 1)
     around = _limits.get() or {name: limit.most for name, limit in LIMITS.items()}
     token = _limits.set({**around, **(changes or {})})
     try:

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.errors import NetsimWarning, UnitError
+from netsim.base.values import plain
+from netsim.errors import NetsimWarning, UnitError, key_of
 
 Quantity = str | int | float
 
@@ -81,33 +82,38 @@ def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str,
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise UnitError(f"{what} must be finite, not {value!r}")
+        raise _wrong(what, f"must be finite, not {value!r}")
     if number < least or (strict and number == least):
         bound = "greater than" if strict else "at least"
-        raise UnitError(f"{what} must be {bound} {least:g}, not {value!r}")
+        raise _wrong(what, f"must be {bound} {least:g}, not {value!r}")
     if number > _MOST:
-        raise UnitError(f"{what} must be at most {_MOST:g}, not {value!r}")
+        raise _wrong(what, f"must be at most {_MOST:g}, not {value!r}")
     return number
+
+
+def _wrong(what: str, message: str) -> UnitError:
+    return UnitError(f"{what} {message}", key_of(what))
 
 
 def _in_base_units(value: Quantity, units: Mapping[str, float], what: str, example: str) -> float:
     if type(value) is float:  # most are; whether something is a Real takes ten times as long
         return value
     if not isinstance(value, str):
+        value = plain(value)
         if isinstance(value, Real) and not isinstance(value, bool | np.timedelta64):
             return float(value)
-        raise UnitError(f"{what} must be a number or a string such as {example!r}, not {value!r}")
+        raise _wrong(what, f"must be a number or a string such as {example!r}, not {value!r}")
     match = _NUMBER.fullmatch(value.strip())
     if match is None:
-        raise UnitError(f"{what} {value!r} is not a number with a unit, such as {example!r}")
+        raise _wrong(what, f"{value!r} is not a number with a unit, such as {example!r}")
     number, unit = match.groups()
     if unit is None:
         return float(number)
     if unit not in units:
         near = " or ".join(f"{number}{each}" for each in _nearest(unit, units))
         hint = f" (did you mean {near}?)" if near else ""
-        raise UnitError(f"{what} {value!r} has the unknown unit {unit!r}{hint}; "
-                        f"choose from: {_listed(units)}")
+        raise _wrong(what, f"{value!r} has the unknown unit {unit!r}{hint}; "
+                           f"choose from: {_listed(units)}")
     return float(number) * units[unit]
 
 
@@ -180,7 +186,7 @@ def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
     """
     rate = _parse(value, _RATE, what, "10Gbps", least, strict)
     if 0 < rate < _SLOWEST:
-        raise UnitError(f"{what} must be at least {_SLOWEST:g} bytes/s, not {value!r}")
+        raise _wrong(what, f"must be at least {_SLOWEST:g} bytes/s, not {value!r}")
     if 0 < rate < SMALL_RATE:
         _question(value, "B/s", what, rate)
     return rate

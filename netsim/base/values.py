@@ -1,8 +1,10 @@
-"""Values that users give: NumPy's numbers, names that are unknown, and checks of arguments.
+"""Values that users give: converted and checked where they enter, in calls and in files.
 
-NumPy's small integers overflow silently, unlike Python's, and checks should not need to handle both
-kinds of numbers. So numbers become Python's own where they enter. At the end: objects that copies
-of a run share, because they do not change any more.
+Each ``as_...`` takes a value and what messages call it, and returns the value in Python's own
+types: NumPy's small integers overflow silently, and checks should not need to handle two kinds of
+numbers. It raises an `InputError` whose key is the last part of that name. `convert` does so for
+the fields of a dataclass. At the end: objects that copies of a run share, because they do not
+change any more.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError, UnknownNameError, key_of
 from netsim.text import said
 
 # --- numbers and names ---------------------------------------------------------------------
@@ -93,51 +95,48 @@ def known_names(made: Made) -> Made:
 
 
 def _with_known_names(function: Any) -> Any:
-    check = _argument_check(function)
-
     @functools.wraps(function)
     def with_names(*args: Any, **kwargs: Any) -> Any:
-        check(args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            _check_names(function, args, kwargs)
+            raise
 
     return with_names
 
 
-def _argument_check(function: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
-    """Make a function that checks the names of arguments, and that keyword-only ones have one."""
-    parameters = inspect.signature(function).parameters.values()
-    names = [each.name for each in parameters if each.kind in (
-        each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name not in ("self", "cls", "_cls")]
-    known = frozenset(names)
+def _check_names(function: Any, args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+    """Check the names of arguments, and that keyword-only ones have one."""
+    kinds = inspect.Parameter
+    parameters = [each for each in inspect.signature(function).parameters.values()
+                  if each.name not in ("self", "cls", "_cls")]
+    positional = [each for each in parameters if each.kind in (
+        kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    names = [each.name for each in parameters
+             if each.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
+    by_name = [each.name for each in parameters if each.kind is kinds.KEYWORD_ONLY]
+    rest = {each.kind for each in parameters} & {kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD}
     owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    by_name = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-    in_order = math.inf if any(each.kind is each.VAR_POSITIONAL for each in parameters) else sum(
-        each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
-
-    def check(args: tuple[Any, ...], given: dict[str, Any]) -> None:
-        if len(args) > in_order and by_name:
-            raise InputError(f"{owner}: {args[int(in_order)]!r} needs the name of its argument, "
-                             f"one of {', '.join(f'{name}=' for name in by_name)}")
-        if given and not takes_any and not given.keys() <= known:
-            unknown = next(name for name in given if name not in known)
-            raise UnknownNameError(f"argument of {owner}", unknown, names)
-
-    return check
+    own = args[len(inspect.signature(function).parameters) - len(parameters):]
+    if by_name and len(own) > len(positional) and kinds.VAR_POSITIONAL not in rest:
+        raise InputError(f"{owner}: {own[len(positional)]!r} needs the name of its argument, "
+                         f"one of {', '.join(f'{name}=' for name in by_name)}") from None
+    unknown = [name for name in given if name not in names]
+    if unknown and kinds.VAR_KEYWORD not in rest:
+        raise UnknownNameError(f"argument of {owner}", unknown[0], names) from None
 
 
 def _plain_arguments(function: Any) -> Any:
-    check = _argument_check(function)
-
+    @known_names
     @functools.wraps(function)
     def with_plain(*args: Any, **kwargs: Any) -> Any:
-        check(args, kwargs)
         return function(*map(plain, args), **{name: plain(each) for name, each in kwargs.items()})
 
     return with_plain
 
 
-# --- checks of arguments -------------------------------------------------------------------
+# --- values of arguments and fields ----------------------------------------------------------
 
 #: A host or a switch: by number or name, or as a tuple, as nodes of networkx graphs may be.
 Node = str | int | tuple[Any, ...]
@@ -149,17 +148,48 @@ MOST_ID = 10**15
 LARGEST = sys.float_info.max
 
 
+def convert(thing: Any, owner: str = "", /, **converters: Callable[[Any, str], Any]) -> None:
+    """Convert fields of a dataclass in place, each by a function of its value and its name.
+
+    Messages call a field by its name, after the `owner` if there is one. The error of the first
+    wrong field is raised, and has those of the others.
+    """
+    errors = []
+    for field, converter in converters.items():
+        try:
+            object.__setattr__(thing, field, converter(
+                getattr(thing, field), f"{owner}: {field}" if owner else field))
+        except InputError as error:
+            error.key = field
+            errors.append(error)
+    if errors:
+        errors[0].others = tuple(errors[1:])
+        raise errors[0]
+
+
+def optional(converter: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Make a converter that keeps None."""
+    return lambda value, what: None if value is None else converter(value, what)
+
+
+def refused(what: str, allowed: str, value: object) -> InputError:
+    """Make the error for a value that is not what is allowed, such as ``"a name"``."""
+    return InputError(f"{what} must be {allowed}, not {reprlib.repr(value)}", key_of(what))
+
+
 def is_whole(value: object) -> bool:
     """Whether a value is an integer; a bool or a NumPy duration is not."""
     return (isinstance(value, int | np.integer)
             and not isinstance(value, bool | np.timedelta64))
 
 
-def check_whole(value: Any, what: str, least: int = 0, most: int | None = None) -> None:
-    """Check that a value is a whole number from `least` to `most`; messages begin with `what`."""
-    if not is_whole(value) or value < least or (most is not None and value > most):
+def as_whole(value: Any, what: str, least: int = 0, most: int | None = None) -> int:
+    """Convert a whole number from `least` to `most`."""
+    number = value if type(value) is int else plain(value)
+    if not is_whole(number) or number < least or (most is not None and number > most):
         allowed = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
-        raise InputError(f"{what} must be a whole number {allowed}, not {reprlib.repr(value)}")
+        raise refused(what, f"a whole number {allowed}", number)
+    return number
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -167,30 +197,97 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def check_name(value: Any, what: str) -> None:
-    """Check that a value is a string that can be written as UTF-8, as in tables of results."""
+def as_number(value: Any, what: str, *, least: float | None = None, above: float | None = None,
+              most: float = LARGEST, below: float | None = None) -> float:
+    """Convert a finite number of at least `least`, or `above` a bound, up to `most` or `below`.
+
+    An integer stays one.
+    """
+    number = plain(value)
+    if not (is_number(number) and number <= most and (least is None or number >= least)
+            and (above is None or number > above) and (below is None or number < below)):
+        raise refused(what, _allowed(least, above, most, below), number)
+    return number
+
+
+def _allowed(least: float | None, above: float | None, most: float, below: float | None) -> str:
+    """Say which numbers are allowed."""
+    low = least if above is None else above
+    high = most if below is None else below
+    if high == LARGEST:
+        return ("a finite number" if low is None else
+                f"a finite number {'of at least' if above is None else 'greater than'} {low:g}")
+    if above is None and below is None:
+        return f"a number from {low:g} to {high:g}"
+    return f"a number in {'[' if above is None else '('}{low:g}, {high:g}{']('[below is not None]}"
+
+
+def as_weight(value: Any, what: str) -> float:
+    """Convert a weight, which is finite and positive, to a float."""
+    return float(as_number(value, what, above=0))
+
+
+def as_flag(value: Any, what: str) -> bool:
+    """Convert true or false."""
+    flag = plain(value)
+    if not isinstance(flag, bool):
+        raise InputError(f"{what} must be true or false, not {said(value)}", key_of(what))
+    return flag
+
+
+def as_choice(value: Any, what: str, choices: Iterable[str]) -> str:
+    """Return a value that is one of some strings."""
+    known = list(choices)
+    if not (isinstance(value, str) and value in known):
+        raise UnknownNameError(what, value, known, key=key_of(what))
+    return value
+
+
+def as_name(value: Any, what: str) -> str:
+    """Return a string that can be written as UTF-8, as in tables of results."""
     if not isinstance(value, str):
-        raise InputError(f"{what} must be a string, not {reprlib.repr(value)}")
+        raise refused(what, "a string", value)
     if not is_utf8(value):
-        raise InputError(f"{what} must be a string that can be written as UTF-8, not "
-                         f"{reprlib.repr(value)}")
+        raise refused(what, "a string that can be written as UTF-8", value)
+    return value
 
 
-def check_label(value: Any, what: str) -> None:
-    """Check that a value is a label: a name, a number from 0 to `MOST_ID`, or None."""
+def as_label(value: Any, what: str) -> str | int | None:
+    """Convert a label: a name, a number from 0 to `MOST_ID`, or None."""
     if isinstance(value, str):
-        check_name(value, what)
-    elif value is not None and not (is_whole(value) and 0 <= value <= MOST_ID):
-        raise InputError(f"{what} must be a label: a name, or a whole number from 0 to "
-                         f"{MOST_ID:,}, not {reprlib.repr(value)}")
+        return as_name(value, what)
+    label = plain(value)
+    if label is not None and not (is_whole(label) and 0 <= label <= MOST_ID):
+        raise refused(what, f"a label: a name, or a whole number from 0 to {MOST_ID:,}", label)
+    return label
 
 
-def check_weight(value: Any, what: str) -> float:
-    """Convert a weight to a float, after checking that it is finite and positive."""
-    weight = plain(value)
-    if not (is_number(weight) and 0 < weight <= LARGEST):
-        raise InputError(f"{what} must be finite and positive, not {reprlib.repr(weight)}")
-    return float(weight)
+def as_path(value: Any, what: str) -> str | Path:
+    """Return a string or a path."""
+    if not isinstance(value, str | Path):
+        raise refused(what, "a name or a path", value)
+    return value
+
+
+def as_list(values: Any, what: str, kind: type | UnionType, of: str) -> tuple[Any, ...]:
+    """Convert a list of items of one type to a tuple of Python's own numbers; refuse sets."""
+    refuse_set(values, what)
+    return as_collection(values, what, kind, of)
+
+
+def as_collection(values: Any, what: str, kind: type | UnionType, of: str) -> tuple[Any, ...]:
+    """Do as `as_list` does, where order means nothing: sets are allowed, and sorted."""
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise refused(what, f"a list of {of}", values)
+    try:
+        items: tuple[Any, ...] = plain(tuple(values))
+    except TypeError:  # an array without dimensions
+        raise refused(what, f"a list of {of}", values) from None
+    if not all(issubclass(each, kind) for each in set(map(type, items))):
+        wrong = next(item for item in items if not isinstance(item, kind))
+        raise InputError(f"{what} must be a list of {of}, but holds {reprlib.repr(wrong)}",
+                         key_of(what))
+    return tuple(sorted(items)) if isinstance(values, set | frozenset) else items
 
 
 def is_utf8(text: str) -> bool:
@@ -202,21 +299,9 @@ def is_utf8(text: str) -> bool:
     return True
 
 
-def check_flag(value: Any, what: str) -> None:
-    """Check that a value is true or false."""
-    if not isinstance(plain(value), bool):
-        raise InputError(f"{what} must be true or false, not {said(value)}")
-
-
 def node_name(node: Any) -> Any:
     """Convert a node that is a tuple, ``("rack", 3)``, to the name that networks give to it."""
     return str(node) if isinstance(node, tuple) else node
-
-
-def check_path(value: Any, what: str) -> None:
-    """Check that a value is a string or a path."""
-    if not isinstance(value, str | Path):
-        raise InputError(f"{what} must be a name or a path, not {reprlib.repr(value)}")
 
 
 def refuse_set(values: Any, what: str, *, within: bool = False) -> None:
@@ -226,7 +311,7 @@ def refuse_set(values: Any, what: str, *, within: bool = False) -> None:
     """
     if isinstance(values, set | frozenset):
         raise InputError(f"{what} must not be a set, {reprlib.repr(values)}: a set has no order; "
-                         "give a list, such as sorted(...)")
+                         "give a list, such as sorted(...)", key_of(what))
     if within and isinstance(values, list | tuple):
         for k, each in enumerate(values):
             if isinstance(each, set | frozenset):
@@ -237,27 +322,7 @@ def refuse_several(value: Any, name: str) -> None:
     """Refuse a list for an argument of which a run has one value; `netsim.sweep` takes lists."""
     if isinstance(value, list | tuple | range):
         raise InputError(f"{name}: a run has one, not several, {reprlib.repr(value)}; "
-                         f"netsim.sweep(..., {name}=[...]) runs each")
-
-
-def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
-    """Convert a list of items of one type to a tuple of Python's own numbers; refuse sets."""
-    refuse_set(values, what)
-    return check_collection(values, kind, what, of)
-
-
-def check_collection(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
-    """Do as `check_sequence` does, where order means nothing: sets are allowed, and sorted."""
-    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
-        raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
-    try:
-        items: tuple[Any, ...] = plain(tuple(values))
-    except TypeError:  # an array without dimensions
-        raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}") from None
-    if not all(issubclass(each, kind) for each in set(map(type, items))):
-        wrong = next(item for item in items if not isinstance(item, kind))
-        raise InputError(f"{what} must be a list of {of}, but holds {reprlib.repr(wrong)}")
-    return tuple(sorted(items)) if isinstance(values, set | frozenset) else items
+                         f"netsim.sweep(..., {name}=[...]) runs each", name)
 
 
 def refuse_twice(ids: Iterable[Hashable], what: str) -> None:
@@ -275,7 +340,7 @@ def check_options(make: Callable[..., object], options: Iterable[str], owner: st
                   else inspect.signature(make).parameters)
     for option in options:
         if option not in parameters:
-            raise UnknownNameError(f"option of {owner}", option, parameters)
+            raise UnknownNameError(f"option of {owner}", option, parameters, key=option)
     missing = [name for name, parameter in parameters.items()
                if parameter.default is parameter.empty and name not in options
                and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)]

@@ -14,9 +14,9 @@ from netsim.base.streams import stream
 from netsim.base.units import Quantity, format_count, parse_rate
 from netsim.base.values import (
     Node,
-    check_name,
-    check_sequence,
-    check_whole,
+    as_list,
+    as_name,
+    as_whole,
     is_whole,
     node_name,
     plain_numbers,
@@ -93,7 +93,7 @@ class Cluster:
             topology = read_network(topology)
         if not isinstance(topology, Topology | None):
             raise InputError(f"topology must be a Topology, a name or a path, not {topology!r}")
-        check_name(name, "cluster: name")
+        as_name(name, "cluster: name")
         inside = None if topology is None else topology.gpu_servers
         self.by_gpu = inside is not None
         counts = _counts(servers, gpus, topology)
@@ -181,11 +181,11 @@ def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Top
                              f"each, not {gpus!r}; leave gpus out, or change the network")
     gpus = (8 if inside is None else inside.gpus) if gpus is None else gpus
     if servers is not None:
-        check_whole(servers, "servers", 1, _MOST_GPUS)
+        as_whole(servers, "servers", 1, _MOST_GPUS)
     one = is_whole(gpus)
     if not one and (isinstance(gpus, str) or not isinstance(gpus, Iterable)):
         raise InputError(f"gpus must be a whole number, or one per server, not {gpus!r}")
-    listed = None if one else check_sequence(gpus, int | np.integer, "gpus", "whole numbers")
+    listed = None if one else as_list(gpus, "gpus", int | np.integer, "whole numbers")
     given = {"servers": servers, "the list of gpus": None if listed is None else len(listed),
              f"the {'hosts' if inside is None else 'servers'} of the topology": hosts}
     known = {name: count for name, count in given.items() if count is not None}
@@ -198,11 +198,11 @@ def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Top
     if count < 1:
         raise InputError("a cluster needs at least one server")
     if one:
-        check_whole(gpus, "gpus: those of a server", 1, _MOST_GPUS // count)
+        as_whole(gpus, "gpus: those of a server", 1, _MOST_GPUS // count)
         return [int(gpus)] * count  # type: ignore[arg-type]
     counts = list(listed or ())
     for server, each in enumerate(counts):
-        check_whole(each, f"gpus: those of server {server}", 1, _MOST_GPUS)
+        as_whole(each, f"gpus: those of server {server}", 1, _MOST_GPUS)
     if sum(counts) > _MOST_GPUS:
         raise InputError(f"a cluster has at most {_MOST_GPUS:,} GPUs, not {sum(counts):,}")
     return counts
@@ -270,8 +270,8 @@ def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
 
     For the same seed, a smaller cluster has the first servers of a larger one.
     """
-    check_whole(servers, "servers", 1)
-    numbers = check_sequence(choices, int | np.integer, "draw_gpus", "whole numbers")
+    as_whole(servers, "servers", 1)
+    numbers = as_list(choices, "draw_gpus", int | np.integer, "whole numbers")
     if not numbers:
         raise InputError("draw_gpus must list at least one number of GPUs")
     rng = stream(seed, "GPUs of servers")

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.brief import brief
 from netsim.base.units import Quantity, parse_bytes, parse_rate, parse_seconds
-from netsim.base.values import check_whole
+from netsim.base.values import as_whole
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
 from netsim.workload import Flows, JobSpec, Stage
@@ -67,8 +67,8 @@ class RingLayout:
             raise InputError("workers must be a list of pairs (server, gpu), not "
                              f"{workers!r}") from None
         for server, gpu in given:
-            check_whole(server, "workers: a server")
-            check_whole(gpu, "workers: a GPU")
+            as_whole(server, "workers: a server")
+            as_whole(gpu, "workers: a GPU")
         ordered = sorted((int(server), int(gpu)) for server, gpu in given)
         if not ordered:
             raise InputError("a ring has at least one worker; workers is empty")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from netsim.base.values import check_sequence, check_whole, is_whole, refuse_set
+from netsim.base.values import as_list, as_whole, is_whole, refuse_set
 from netsim.collectives import schedules
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.msccl import is_program, program_for
@@ -167,7 +167,7 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     >>> made.steps, made.messages_sent, made.pieces
     (6, 24, 4)
     """
-    check_whole(ranks, f"{collective}: ranks", 1)
+    as_whole(ranks, f"{collective}: ranks", 1)
     algorithm = next(iter(algorithms_of(collective))) if algorithm is None else algorithm
     given = {"chunks": chunks, "root": root, "group": group, "inner": inner, "outer": outer,
              "pairs": None if pairs is None else frozen_pairs(pairs, f"{collective}: pairs")}
@@ -202,7 +202,7 @@ def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> A
     takes, owner = named[algorithm].options, f"{collective} by {algorithm}"
     for name, value in given.items():
         if name in ("chunks", "root", "group") and value is not None:
-            check_whole(value, f"{owner}: {name}", int(name != "root"))
+            as_whole(value, f"{owner}: {name}", int(name != "root"))
         if value != usual.get(name) and name not in takes:
             listed = ", ".join(option for option in takes if option != "matrix")
             raise InputError(f"{owner} takes no {name}; it takes: {listed or 'no options'}")
@@ -242,7 +242,7 @@ def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:
 def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]) -> None:
     """Check that the options that an algorithm takes are valid for this number of ranks."""
     if "root" in options:
-        check_whole(given["root"], f"{owner}: root", 0, ranks - 1)
+        as_whole(given["root"], f"{owner}: root", 0, ranks - 1)
     if "group" in options:
         if given["group"] is None:
             raise InputError(f"{owner}: give group, the number of ranks that are inside, such as "
@@ -255,7 +255,7 @@ def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]
                 raise UnknownNameError(f"{owner}: {name}", given[name], ("ring", "direct"))
     for place, (src, dst) in enumerate(given["pairs"] or ()):
         for end in (src, dst):
-            check_whole(end, f"{owner}: pair {place}", 0, ranks - 1)
+            as_whole(end, f"{owner}: pair {place}", 0, ranks - 1)
         if src == dst:
             raise InputError(f"{owner}: pair {place} is of position {src} with itself")
 
@@ -274,7 +274,7 @@ def frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
 
 
 def _frozen_order(order: Any, ranks: int, what: str) -> tuple[int, ...]:
-    found = check_sequence(order, int, what, "ranks")
+    found = as_list(order, what, int, "ranks")
     if sorted(found) != list(range(ranks)):
         raise InputError(f"{what} must have each of the ranks 0 to {ranks - 1} once, not "
                          f"{reprlib.repr(order)}")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from netsim.base.units import Quantity, format_seconds, parse_rate, parse_seconds
-from netsim.base.values import check_options, check_whole, plain_numbers
+from netsim.base.values import as_whole, check_options, plain_numbers
 from netsim.collectives.algorithms import algorithms_of, schedule
 from netsim.collectives.times import closed_form_s, stepwise_s
 from netsim.errors import InputError, UnknownNameError
@@ -140,13 +140,13 @@ class NcclCosts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", parse_rate(self.rate, "rate", strict=True))
         object.__setattr__(self, "nic_latency", parse_seconds(self.nic_latency, "nic_latency"))
-        check_whole(self.servers, "servers", 1)
+        as_whole(self.servers, "servers", 1)
         for name, allowed in (("generation", _GENERATIONS), ("cpu", _CPUS),
                               ("inside", ("nvlink", "pcie"))):
             if getattr(self, name) not in allowed:
                 raise UnknownNameError(name, getattr(self, name), tuple(allowed))
         if self.channels is not None:
-            check_whole(self.channels, "channels", 1)
+            as_whole(self.channels, "channels", 1)
 
 
 @plain_numbers

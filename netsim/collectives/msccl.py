@@ -18,7 +18,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import check_path
+from netsim.base.values import as_path
 from netsim.base.xml_tree import Element, parse_xml, xml_bytes
 from netsim.collectives.messages import Round, Schedule, Sizes
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
@@ -553,7 +553,7 @@ def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
         each other, a step reads unwritten data, or results are wrong; with the line, GPU, thread
         block and step.
     """
-    check_path(path, "path")
+    as_path(path, "path")
     return _program(xml_bytes(path), Path(path), verify)
 
 

@@ -19,7 +19,7 @@ from netsim.base.units import (
     parse_rate,
     parse_seconds,
 )
-from netsim.base.values import check_sequence, check_whole, is_number, plain_numbers
+from netsim.base.values import as_list, as_whole, is_number, plain_numbers
 from netsim.edge.edge_cloud import MOST, EdgeCloud, EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError
 
@@ -72,9 +72,9 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
     >>> draw_edge_cloud(3, types=2, seed=1)
     <EdgeCloud 'edge-cloud': 3 servers, 12 workers of 2 types, with a cloud>
     """
-    check_whole(servers, "servers", 0, 10**6)
-    check_whole(types, "types", 1, 10**6)
-    check_whole(seed, "seed")
+    as_whole(servers, "servers", 0, 10**6)
+    as_whole(types, "types", 1, 10**6)
+    as_whole(seed, "seed")
     counts, likely = _frequencies(sizes, "sizes", "workers")
     if isinstance(ps, Mapping):
         ps = _draw_ps(*_frequencies(ps, "ps", "PSs"), servers, seed)
@@ -107,7 +107,7 @@ def _frequencies(given: object, what: str, things: str) -> tuple[list[int], NDAr
     counts, weights = [], []
     for number, weight in given.items():
         count = int(number) if is_digits(str(number)) else number
-        check_whole(count, f"{what}: {things}", 0, 10**6)
+        as_whole(count, f"{what}: {things}", 0, 10**6)
         if not (is_number(weight) and 0 <= weight <= 1e15):
             raise InputError(f"{what}: the probability of {number} {things} must be a number from "
                              f"0 to 1e15, not {reprlib.repr(weight)}")
@@ -196,8 +196,8 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     >>> [(job.arrival_s / 3600, job.chunks, job.epochs) for job in drawn]
     [(523.0, 27, 30), (1021.0, 115, 53)]
     """
-    check_whole(jobs, "jobs", 1, 10**7)
-    check_whole(seed, "seed")
+    as_whole(jobs, "jobs", 1, 10**7)
+    as_whole(seed, "seed")
     slot_s = parse_seconds(slot, "slot", strict=True)
     arrival = _Arrivals(_slots(span, "span", slot_s), peaks, peak_width, in_peaks)
     listed = check_counts(chunks, "chunks")
@@ -221,8 +221,8 @@ class JobRanges:
                  gradients: Sequence[Quantity], bandwidth: Sequence[Quantity],
                  upload: Sequence[Quantity], cloud_upload: Sequence[Quantity], slot: Quantity,
                  chunk: Quantity, seed: int) -> None:
-        check_whole(servers, "servers", 0, 10**6)
-        check_whole(seed, "seed")
+        as_whole(servers, "servers", 0, 10**6)
+        as_whole(seed, "seed")
         slot_s = parse_seconds(slot, "slot", strict=True)
         self._seed, self._servers, self._slot_s = seed, servers, slot_s
         self._kinds = _kinds(types)
@@ -256,7 +256,7 @@ class _Arrivals:
 
     def __init__(self, span: int, peaks: Sequence[float], width: float, share: float) -> None:
         self.span, self.width, self.share = max(span, 1), width, share
-        self.peaks = check_sequence(peaks, int | float, "peaks", "numbers")
+        self.peaks = as_list(peaks, "peaks", int | float, "numbers")
         for what, value, most in (("peak_width", width, 1.0), ("in_peaks", share, 1.0),
                                   *(("peaks: each", each, 1.0) for each in self.peaks)):
             if not (is_number(value) and 0 <= value <= most):
@@ -278,9 +278,9 @@ class _Arrivals:
 
 def _kinds(types: object) -> Sequence[Kind]:
     if isinstance(types, int) and not isinstance(types, bool):
-        check_whole(types, "types", 1, 10**6)
+        as_whole(types, "types", 1, 10**6)
         return range(types)
-    kinds: tuple[Kind, ...] = check_sequence(types, str | int, "types", "names and numbers")
+    kinds: tuple[Kind, ...] = as_list(types, "types", str | int, "names and numbers")
     if not kinds:
         raise InputError("types must not be empty")
     return kinds
@@ -288,11 +288,11 @@ def _kinds(types: object) -> Sequence[Kind]:
 
 def check_counts(values: object, what: str) -> tuple[int, ...]:
     """Check that values are a list of whole numbers of at least 1, and return them."""
-    counts: tuple[int, ...] = check_sequence(values, int | np.integer, what, "whole numbers")
+    counts: tuple[int, ...] = as_list(values, what, int | np.integer, "whole numbers")
     if not counts:
         raise InputError(f"{what} must not be empty")
     for each in counts:
-        check_whole(each, f"{what}: each", 1)
+        as_whole(each, f"{what}: each", 1)
     return counts
 
 
@@ -310,7 +310,7 @@ def _seconds(values: Any, what: str) -> tuple[float, float]:
 
 
 def _whole(value: Any, what: str) -> int:
-    check_whole(value, what, 1)
+    as_whole(value, what, 1)
     return int(value)
 
 

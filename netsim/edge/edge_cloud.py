@@ -19,11 +19,11 @@ from netsim.base.display import draw
 from netsim.base.units import Quantity, format_count, parse_bytes, parse_rate, parse_seconds
 from netsim.base.values import (
     MOST_ID,
-    check_label,
-    check_name,
-    check_sequence,
-    check_weight,
-    check_whole,
+    as_label,
+    as_list,
+    as_name,
+    as_weight,
+    as_whole,
     is_whole,
     known_names,
     plain_numbers,
@@ -117,11 +117,11 @@ class EdgeCloud:
                     value.setflags(write=False)
                 object.__setattr__(self, name, value)
 
-        check_name(self.name, "edge-cloud: name")
+        as_name(self.name, "edge-cloud: name")
         owner = f"edge-cloud {self.name!r}"
         if not isinstance(self.cloud, bool):
             raise InputError(f"{owner}: cloud must be true or false, not {self.cloud!r}")
-        given = check_sequence(self.workers, Sequence, f"{owner}: workers", "lists of types")
+        given = as_list(self.workers, f"{owner}: workers", Sequence, "lists of types")
         workers = tuple(_kinds(each, f"{owner}: workers of server {server}")
                         for server, each in enumerate(given))
         flat = [kind for each in workers for kind in each]
@@ -152,7 +152,7 @@ class EdgeCloud:
         for server, each in enumerate(given):
             what = f"{owner}: ps of server {server}"
             if is_whole(each):
-                check_whole(each, what, most=MOST)
+                as_whole(each, what, most=MOST)
                 total += int(each)
                 if total > MOST:
                     raise InputError(f"{owner} has more than {MOST:,} parameter servers")
@@ -240,7 +240,7 @@ class EdgeCloud:
 
 
 def _one_per_server(values: Any, servers: int, what: str) -> Sequence[Any]:
-    listed = check_sequence(values, object, what, "one value per server")
+    listed = as_list(values, what, object, "one value per server")
     if len(listed) != servers:
         raise InputError(f"{what} must have a value for each of the {servers} servers, "
                          f"not {len(listed)}")
@@ -248,7 +248,7 @@ def _one_per_server(values: Any, servers: int, what: str) -> Sequence[Any]:
 
 
 def _kinds(values: Any, what: str, none: bool = False) -> tuple[Kind, ...]:
-    kinds = check_sequence(values, str | int | np.integer | type(None), what,
+    kinds = as_list(values, what, str | int | np.integer | type(None),
                            "types, each a name or a number")
     for kind in kinds:
         if isinstance(kind, bool) or (kind is None and not none):
@@ -352,15 +352,15 @@ class EdgeJob:
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
-        check_whole(self.id, f"{owner}: id", most=MOST_ID)
-        check_name(self.name, f"{owner}: name")
-        check_label(self.group, f"{owner}: group")
-        self._put("weight", check_weight(self.weight, f"{owner}: weight"))
+        as_whole(self.id, f"{owner}: id", most=MOST_ID)
+        as_name(self.name, f"{owner}: name")
+        as_label(self.group, f"{owner}: group")
+        self._put("weight", as_weight(self.weight, f"{owner}: weight"))
         for name, most in (("chunks", MOST), ("minibatches", MOST_ID), ("epochs", MOST_ID)):
-            check_whole(getattr(self, name), f"{owner}: {name}", 1, most)
+            as_whole(getattr(self, name), f"{owner}: {name}", 1, most)
         if self.gang is not None:
-            check_whole(self.gang, f"{owner}: gang", 1)
-        check_whole(self.site, f"{owner}: site")
+            as_whole(self.gang, f"{owner}: gang", 1)
+        as_whole(self.site, f"{owner}: site")
         for name in ("arrival_s", "compute_s", "update_s", "cloud_upload_s"):
             self._put(name, parse_seconds(getattr(self, name), f"{owner}: {name}"))
         for name in ("gradient_bytes", "chunk_bytes"):
@@ -380,7 +380,7 @@ class EdgeJob:
     def _uploads(self, what: str) -> float | tuple[float, ...]:
         if isinstance(self.upload_s, str | int | float | np.number):
             return parse_seconds(self.upload_s, what)
-        listed = check_sequence(self.upload_s, object, what, "durations, one per server")
+        listed = as_list(self.upload_s, what, object, "durations, one per server")
         # A fast path for drawn jobs: parsing the delays of hundreds of servers one by one, as
         # below, would take most of a run.
         if all(type(each) is float and 0 <= each < math.inf for each in listed):
@@ -494,12 +494,12 @@ class EdgeWorkload:
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_name(self.name, "workload: name")
+        as_name(self.name, "workload: name")
         owner = f"workload {self.name!r}"
-        jobs = check_sequence(self.jobs, EdgeJob, f"{owner}: jobs", "EdgeJob")
+        jobs = as_list(self.jobs, f"{owner}: jobs", EdgeJob, "EdgeJob")
         if not jobs:
             raise InputError(f"{owner} has no jobs")
-        check_whole(self.seed, f"{owner}: seed")
+        as_whole(self.seed, f"{owner}: seed")
         if (chunks := sum(job.chunks for job in jobs)) > MOST:
             raise InputError(f"{owner} has {chunks:,} chunks; the most that can be simulated are "
                              f"{MOST:,}")

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from netsim.base.files import read_text
 from netsim.base.plugins import Registry
 from netsim.base.units import Quantity
-from netsim.base.values import check_options, check_path, known_names, plain_numbers
+from netsim.base.values import as_path, check_options, known_names, plain_numbers
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.text import toml_problem
@@ -139,12 +139,10 @@ def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
 
 
 def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
-                 check: Callable[[EdgeWorkload], None] = lambda jobs: None, *, seed: int = 0
-                 ) -> EdgeWorkload:
+                 *, seed: int = 0) -> EdgeWorkload:
     """Make jobs from a mapping of the arguments of `make_edge_jobs`, without the seed.
 
-    `check` may raise InputError for jobs that cannot run. If `given` has only a file, the messages
-    of all errors begin with the path of the file.
+    If `given` has only a file, the messages of all errors begin with the path of the file.
     """
     with _naming_file(given):
         table = full_edge_jobs(given)
@@ -155,7 +153,6 @@ def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
         jobs: EdgeWorkload = EDGE_FORMATS.make(format, table, seed=seed)
         if system is not None:
             jobs.check_on(system)
-        check(jobs)
         return jobs
 
 
@@ -272,7 +269,7 @@ def _refuse_seed(table: Mapping[str, Any], file: str | Path | None, reader: str,
 
 
 def _source_arguments(source: str | Path) -> Table:
-    check_path(source, "source")
+    as_path(source, "source")
     named = isinstance(source, str) and Path(source).name == source and not Path(source).suffix
     return {"name": source} if named else {"file": os.fspath(source)}
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.base.plugins import parse_policy
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import check_path, check_whole, is_number, plain_numbers
+from netsim.base.values import as_path, as_whole, is_number, plain_numbers
 from netsim.edge.drawn import JobRanges, check_counts
 from netsim.edge.edge_cloud import EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError
@@ -115,7 +115,7 @@ def trace_edge_jobs(file: str | os.PathLike[str],
 def _sizes(chunks: Sequence[int] | None, chunks_per_gpu: int, duration_scale: float
            ) -> tuple[int, ...]:
     """Check the values from which D is drawn; there are none if the trace determines it."""
-    check_whole(chunks_per_gpu, "chunks_per_gpu", 1)
+    as_whole(chunks_per_gpu, "chunks_per_gpu", 1)
     _check_factor(duration_scale, "duration_scale", 1e-15)
     if chunks is None:
         return ()
@@ -131,7 +131,7 @@ def _check_factor(factor: object, what: str, least: float) -> None:
 
 
 def _read(file: str | os.PathLike[str], trace: str | Mapping[str, Any]) -> ClusterJobs:
-    check_path(file, "file")
+    as_path(file, "file")
     reader, options = parse_policy(trace, "trace")
     if "path" in options:
         raise InputError(f"trace: the path is that of file, not an option of {reader!r}")
@@ -144,7 +144,7 @@ def _kept(read: ClusterJobs, limit: int | None, sample: int | None, max_gpus: in
     """Find the positions of the jobs to keep, in order of arrival."""
     for what, count in (("limit", limit), ("sample", sample), ("max_gpus", max_gpus)):
         if count is not None:
-            check_whole(count, what, 1)
+            as_whole(count, what, 1)
     if limit is not None and sample is not None:
         raise InputError("give either limit, for the first jobs of the trace, or sample, for some "
                          "of all, not both")

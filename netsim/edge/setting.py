@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.brief import brief
-from netsim.base.values import LARGEST, check_whole, is_number
+from netsim.base.values import LARGEST, as_whole, is_number
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, Kind
 from netsim.errors import InputError
 from netsim.ties import merge_equal
@@ -89,7 +89,7 @@ class EdgeSetting:
     __repr__ = brief
 
     def __post_init__(self) -> None:
-        check_whole(self.seed, "seed")
+        as_whole(self.seed, "seed")
         if not (is_number(self.epsilon) and 0 <= self.epsilon <= LARGEST):
             raise InputError(f"epsilon must be a number of at least 0, not {self.epsilon!r}")
         self._fill()

@@ -289,8 +289,7 @@ class Experiment(Table):
             problems += problems_on_edge(self._given())
             system = self.edge_cloud.on(_built(self.network))
             jobs = self.workload.on(self.edge_cloud.on(None))
-            problems = problems or problems_of_jobs(system, jobs, self.workload.given,
-                                                    self._given())
+            problems = problems or problems_of_jobs(system, jobs, self._given())
             if problems:
                 raise KeyErrors(problems)
             return self

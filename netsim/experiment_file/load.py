@@ -15,7 +15,7 @@ from typing import Any
 from netsim.base.files import atomic_write, confined, read_text, refusal
 from netsim.base.plugins import parse_named, without_code
 from netsim.base.units import is_digits, parse_value, question_units
-from netsim.base.values import check_sequence, known_names, plain
+from netsim.base.values import as_list, known_names, plain
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment, spec_hash, table_at
 from netsim.experiment_file.ranges import Points, Range
@@ -366,8 +366,8 @@ def prepare(experiment: Experiment | str | Path | Draft,
     if vary is not None:
         drawn = any(isinstance(values, Range) for values in vary.values())
         table = table | {"points": table.get("points") if drawn else None, "vary": {
-            _spelled(key): values if isinstance(values, Range) else list(check_sequence(
-                values, object, key, "values"))
+            _spelled(key): values if isinstance(values, Range) else list(as_list(
+                values, key, object, "values"))
             for key, values in vary.items()}}
     if points is not None:
         table = table | {"points": points}

@@ -17,7 +17,7 @@ from netsim.base.units import (
     parse_seconds,
     question_units,
 )
-from netsim.base.values import check_options, check_whole, is_number, is_whole, plain, plain_numbers
+from netsim.base.values import as_whole, check_options, is_number, is_whole, plain, plain_numbers
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
 
 #: Ways to draw points.
@@ -144,8 +144,8 @@ class Points:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_whole(self.count, "points: count", 1, _MOST)
-        check_whole(self.seed, "points: seed")
+        as_whole(self.count, "points: count", 1, _MOST)
+        as_whole(self.seed, "points: seed")
         if self.method not in _METHODS:
             raise UnknownNameError("method of points", self.method, _METHODS)
 

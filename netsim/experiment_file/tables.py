@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -45,7 +46,6 @@ from netsim.experiment_file.values import (
     Seconds,
     build,
     check_digest,
-    culprit,
     pinned,
 )
 from netsim.network import Topology
@@ -326,18 +326,14 @@ _SKELETON = ("jobs", "file", "format", "name", "seed")
 
 def edge_jobs(system: EdgeCloud, table: Mapping[str, Any]) -> EdgeWorkload:
     """Make the jobs of a table ``[workload]``, for an edge-cloud; errors name the keys."""
-    return build(_maker(system), table, _SKELETON)
+    return build(partial(_edge_jobs, system), table, _SKELETON)
 
 
-def _maker(system: EdgeCloud, check: Callable[[EdgeWorkload], None] = lambda jobs: None
-           ) -> Callable[..., EdgeWorkload]:
-    """Make a function that makes jobs from a table, and raises InputError if a check does."""
-    def make(*, seed: int = 0, sha256: str | None = None, **options: Any) -> EdgeWorkload:
-        if sha256 is not None:
-            check_digest(full_edge_jobs(options).get("file", options.get("file")), sha256)
-        return edge_jobs_of(options, system, check, seed=seed)
-
-    return make
+def _edge_jobs(system: EdgeCloud, /, *, seed: int = 0, sha256: str | None = None, **options: Any
+               ) -> EdgeWorkload:
+    if sha256 is not None:
+        check_digest(full_edge_jobs(options).get("file", options.get("file")), sha256)
+    return edge_jobs_of(options, system, seed=seed)
 
 
 def refuse_unknown(table: object) -> None:
@@ -403,42 +399,22 @@ def _keys_of_schedulers(given: Mapping[str, Any]) -> list[str]:
     return [key for key in given if key == "scheduler" or key.startswith("compare.schedulers.")]
 
 
-def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, Any],
-                     given: Mapping[str, Any]) -> list[tuple[str, str]]:
+def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, given: Mapping[str, Any]
+                     ) -> list[tuple[str, str]]:
     """List the reasons why jobs cannot run on an edge-cloud: keys and messages.
 
-    `table` is the table ``[workload]`` of the jobs. `problems_on_edge` must have found no problem.
+    `problems_on_edge` must have found no problem.
     """
     from netsim.simulation.compatibility import problems_of_edge
 
     schedulers = {key: make_scheduler(given[key]) for key in _keys_of_schedulers(given)}
     schedulers = schedulers or {"scheduler": make_scheduler("a-online")}
     transport = make_transport(given.get("transport", "constant"))
-
-    def problems(jobs: EdgeWorkload) -> list[tuple[str, str]]:
-        setting = EdgeSetting(system, jobs.jobs)
-        return [(key if at == "scheduler" else at, why) for key, made in schedulers.items()
-                for at, why in problems_of_edge(setting, made, transport,
-                                                given.get("allocator", "maxmin"),
-                                                given.get("events", ()))]
-
-    def blamed(why: str) -> tuple[str, str]:
-        """Find the key that causes the problem of a job, and the message of the problem."""
-        def check(jobs: EdgeWorkload) -> None:
-            for at, other in problems(jobs):
-                if at == "workload" and _need_of(other) == _need_of(why):
-                    raise InputError(other)
-
-        key, message = culprit(_maker(system, check), table, _SKELETON)
-        return f"workload.{key}" if key else "workload", message
-
-    found = problems(jobs)
-    return [blamed(why) if key == "workload" else (key, why) for key, why in found]
-
-
-def _need_of(problem: str) -> str:
-    """The part of a problem's message that says who needs what."""
-    return problem.partition(": ")[0]
+    setting = EdgeSetting(system, jobs.jobs)
+    return [(key if at == "scheduler" else at, why) for key, made in schedulers.items()
+            for at, why in problems_of_edge(setting, made, transport,
+                                            given.get("allocator", "maxmin"),
+                                            given.get("events", ()))]
 
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None

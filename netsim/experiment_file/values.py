@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from netsim.base.files import read_bytes
 from netsim.base.units import LONG_INTERVAL, parse_bytes, parse_rate, parse_seconds
-from netsim.base.values import check_whole, plain, refuse_set
+from netsim.base.values import as_whole, plain, refuse_set
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.stragglers import check_factor
 from netsim.text import visible
@@ -112,7 +112,7 @@ def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
     if not listed:
         raise InputError("seeds must be a number, or a list of them, which is empty")
     for seed in listed:
-        check_whole(seed, "seeds: each")
+        as_whole(seed, "seeds: each")
     if len(set(listed)) < len(listed):
         raise InputError(f"seeds: a seed occurs twice in {listed}")
     return listed
@@ -140,64 +140,15 @@ class KeyErrors(ValueError):
 def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequence[str]) -> Built:
     """Call ``make(**table)``, and attribute its InputErrors to keys of the table.
 
-    An error is attributed to a key whose removal leaves no error; if there is no such key, to a key
-    whose removal leads to another error. The key is then removed, and the search is repeated to
-    find further errors. Keys of the skeleton, which `make` requires, are not removed; an error is
-    attributed to one of them, in their order, only if it cannot be attributed to another key.
+    An error without a key of the table is attributed to the first key of the skeleton that the
+    table has: to what decides which other keys there are.
     """
     try:
         return make(**table)
     except InputError as error:
-        raise KeyErrors(_blame(make, dict(table), skeleton, str(error))) from error
-
-
-def _blame(make: Callable[..., Any], table: dict[str, Any], skeleton: Sequence[str],
-           message: str | None) -> list[tuple[str, str]]:
-    found = []
-    while message is not None:
-        key = _culprit(make, table, skeleton, message)
-        found.append((key, message))
-        if not key or key in skeleton:
-            break
-        del table[key]
-        message = _failure(make, table)
-    return found
-
-
-def culprit(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequence[str]
-            ) -> tuple[str, str]:
-    """Find the key to which an error is attributed, and the message of the error.
-
-    It is the first key outside of the skeleton whose removal leaves no error; if there is none, the
-    first key of the skeleton in the table; if there is none either, "". Arguments are as for
-    `build`.
-    """
-    options = [key for key in table if key not in skeleton]
-    mended = (key for key in options if _failure(make, _without(key, table)) is None)
-    key = next(mended, next((key for key in skeleton if key in table), ""))
-    return key, _failure(make, table) or ""
-
-
-def _culprit(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequence[str],
-             message: str) -> str:
-    keys = [key for key in table if key not in skeleton]
-    keys += [key for key in skeleton if key in table]
-    failures = {key: _failure(make, _without(key, table)) for key in keys}
-    mended = (key for key, failure in failures.items() if failure is None)
-    changed = (key for key, failure in failures.items() if failure != message)
-    return next(mended, next(changed, ""))
-
-
-def _without(key: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    return {other: value for other, value in table.items() if other != key}
-
-
-def _failure(make: Callable[..., Any], table: Mapping[str, Any]) -> str | None:
-    try:
-        make(**table)
-    except InputError as error:
-        return str(error)
-    return None
+        usual = next((key for key in skeleton if key in table), "")
+        raise KeyErrors((each.key if each.key in table else usual, str(each))
+                        for each in (error, *error.others)) from error
 
 
 def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.streams import stream
-from netsim.base.values import check_sequence
+from netsim.base.values import as_list
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -311,7 +311,7 @@ def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
         drawn = make_pattern(spec.pattern).stages(spec.ranks, spec.nbytes, rng)
     except InputError as error:
         raise InputError(f"job {spec.id}: {error}") from error
-    stages = check_sequence(drawn, Stage, what, "Stage")
+    stages = as_list(drawn, what, Stage, "Stage")
     if not stages or any(stage.coflow_id is not None for stage in stages):
         raise InputError(f"{what} must be one or more stages without a coflow_id, "
                          f"not {reprlib.repr(stages)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from netsim.base.brief import brief
 from netsim.base.units import parse_seconds
-from netsim.base.values import check_sequence, check_whole, is_number, plain_numbers, same
+from netsim.base.values import as_list, as_whole, is_number, plain_numbers, same
 from netsim.errors import InputError, UnknownNameError
 from netsim.llm.transformer import Transformer
 from netsim.models.gpus import gpu_of
@@ -137,13 +137,13 @@ class TrainingSetup:
 
     def _check_values(self) -> None:
         for name in _COUNTS:
-            check_whole(getattr(self, name), f"llm: {name}", 1)
-        check_whole(self.zero, "llm: zero", 0, 3)
+            as_whole(getattr(self, name), f"llm: {name}", 1)
+        as_whole(self.zero, "llm: zero", 0, 3)
         for name in ("vocab_multiple", "prefetch"):
-            check_whole(getattr(self, name), f"llm: {name}", 0)
+            as_whole(getattr(self, name), f"llm: {name}", 0)
         for name in ("group", "bucket_size"):
             if getattr(self, name) is not None:
-                check_whole(getattr(self, name), f"llm: {name}", 1)
+                as_whole(getattr(self, name), f"llm: {name}", 1)
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise UnknownNameError(f"llm: {name}", getattr(self, name), choices)
@@ -159,7 +159,7 @@ class TrainingSetup:
                                  f"{value!r}")
         object.__setattr__(self, "optimizer_s", parse_seconds(self.optimizer_s, "llm: optimizer_s"))
         if self.forward_s is not None:
-            given = check_sequence(self.forward_s, object, "llm: forward_s", "durations")
+            given = as_list(self.forward_s, "llm: forward_s", object, "durations")
             if len(given) != 3:
                 raise InputError("llm: forward_s must be three durations, of attention, MLP and "
                                  f"head, not {self.forward_s!r}")

@@ -12,7 +12,7 @@ from typing import Any
 from netsim.base.brief import brief
 from netsim.base.files import read_text
 from netsim.base.plugins import Registry, parse_policy
-from netsim.base.values import check_options, check_whole, plain_numbers, same
+from netsim.base.values import as_whole, check_options, plain_numbers, same
 from netsim.errors import InputError, UnknownNameError
 
 #: The values of options that are words.
@@ -85,10 +85,10 @@ class Transformer:
     def __post_init__(self) -> None:
         owner = "transformer"
         for name in ("layers", "hidden", "ffn", "heads", "vocab", "sequence"):
-            check_whole(getattr(self, name), f"{owner}: {name}", 1)
+            as_whole(getattr(self, name), f"{owner}: {name}", 1)
         for name in ("kv_heads", "head_dim", "experts", "top_k", "moe_ffn", "shared_ffn",
                      "dense_first"):
-            check_whole(getattr(self, name), f"{owner}: {name}", 0)
+            as_whole(getattr(self, name), f"{owner}: {name}", 0)
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise UnknownNameError(f"{owner}: {name}", getattr(self, name), choices)
@@ -114,9 +114,9 @@ class Transformer:
                 raise InputError(f"{owner}: {given[0]} is for a mixture of experts, and there are "
                                  "no experts")
             return
-        check_whole(self.top_k, f"{owner}: top_k", 1, self.experts)
-        check_whole(self.moe_ffn, f"{owner}: moe_ffn", 1)
-        check_whole(self.dense_first, f"{owner}: dense_first", 0, self.layers)
+        as_whole(self.top_k, f"{owner}: top_k", 1, self.experts)
+        as_whole(self.moe_ffn, f"{owner}: moe_ffn", 1)
+        as_whole(self.dense_first, f"{owner}: dense_first", 0, self.layers)
 
     @property
     def mlp_matrices(self) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from netsim.base.files import read_text
 from netsim.base.plugins import Registry
 from netsim.base.units import format_bytes
-from netsim.base.values import check_whole, known_names, plain_numbers
+from netsim.base.values import as_whole, known_names, plain_numbers
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.gpus import Gpu, gpu_of
@@ -74,7 +74,7 @@ def models_for(gpus: int, gpu: str | Mapping[str, Any] | Gpu = GPU) -> tuple[Par
     InputError
         If `gpus` is not a whole number of at least 1, or there is no such GPU.
     """
-    check_whole(gpus, "gpus", 1)  # which 20.0 is not, though a cache takes it for 20
+    as_whole(gpus, "gpus", 1)  # which 20.0 is not, though a cache takes it for 20
     return _models_for(gpus, gpu_of(gpu))
 
 
@@ -142,7 +142,7 @@ class _PublishedModel:
 
     def __call__(self, gpus: int, *, stages: int | None = None,
                  gpu: str | Mapping[str, Any] | Gpu = GPU, **options: Any) -> ParallelModel:
-        check_whole(gpus, "gpus", 1)
+        as_whole(gpus, "gpus", 1)
         kind, name = gpu_of(gpu), self.name
         least = self.least_stages(kind)
         if least is None:
@@ -153,7 +153,7 @@ class _PublishedModel:
                 raise InputError(f"model {name!r} needs at least {least} GPUs to fit into their "
                                  f"memory, not {gpus}")
             stages = least
-        check_whole(stages, f"stages of model {name!r} on {gpus} GPUs", least,
+        as_whole(stages, f"stages of model {name!r} on {gpus} GPUs", least,
                     max(min(gpus, self.facts["layers"]), least))
         if gpus < stages:
             raise InputError(f"model {name!r} of {stages} stages needs at least {stages} GPUs, "

@@ -20,9 +20,9 @@ from netsim.base.brief import brief
 from netsim.base.units import parse_bytes, parse_seconds
 from netsim.base.values import (
     LARGEST,
-    check_name,
-    check_sequence,
-    check_whole,
+    as_list,
+    as_name,
+    as_whole,
     is_number,
     plain_numbers,
     same,
@@ -89,8 +89,8 @@ class ModelStage:
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
-        check_whole(self.replicas, "replicas of a stage", 1)
-        check_whole(self.slices, "slices of a stage", 1)
+        as_whole(self.replicas, "replicas of a stage", 1)
+        as_whole(self.slices, "slices of a stage", 1)
         for name, parse in (("forward_s", parse_seconds), ("backward_s", parse_seconds),
                             ("in_bytes", parse_bytes), ("out_bytes", parse_bytes),
                             ("param_bytes", parse_bytes), ("slice_bytes", parse_bytes),
@@ -169,14 +169,14 @@ class ParallelModel:
     def __init__(self, stages: Iterable[ModelStage], allreduce: str = "ring", name: str = "model",
                  micro_batches: int = 0, backward_factor: float = 1.0,
                  allreduce_factor: float = 1.0) -> None:
-        check_name(name, "model: name")
+        as_name(name, "model: name")
         owner = f"model {name!r}"
-        given = check_sequence(stages, ModelStage, f"{owner}: stages", "ModelStage")
+        given = as_list(stages, f"{owner}: stages", ModelStage, "ModelStage")
         if not given:
             raise InputError(f"{owner} has no stages")
         if allreduce not in ALLREDUCES:
             raise InputError(not_one_of(f"{owner}: allreduce", allreduce, ALLREDUCES))
-        check_whole(micro_batches, f"{owner}: micro_batches", 0)
+        as_whole(micro_batches, f"{owner}: micro_batches", 0)
         _check_activations(given, owner)
         _check_slices(given, owner)
         for name_of, value in (

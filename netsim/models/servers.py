@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from netsim.base.units import parse_rate
-from netsim.base.values import check_whole, plain_numbers
+from netsim.base.values import as_whole, plain_numbers
 
 
 @plain_numbers
@@ -38,7 +38,7 @@ class ServerKind:
     intra: float = 300e9
 
     def __post_init__(self) -> None:
-        check_whole(self.gpus, "gpus of a server", 1)
+        as_whole(self.gpus, "gpus of a server", 1)
         for name in ("nic", "intra"):
             rate = parse_rate(getattr(self, name), f"{name} of a server", strict=True)
             object.__setattr__(self, name, rate)

@@ -10,7 +10,7 @@ from typing import Any
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, parse_rate
-from netsim.base.values import check_whole, is_number, plain_numbers, refuse_set
+from netsim.base.values import as_whole, is_number, plain_numbers, refuse_set
 from netsim.collectives import GENERATIONS
 from netsim.errors import InputError, UnknownNameError
 from netsim.network.from_graph import from_networkx
@@ -68,7 +68,7 @@ def big_switch(hosts: int | Sequence[str], capacity: Quantity | Sequence[Quantit
     refuse_set(hosts, "hosts")
     names = tuple(hosts) if isinstance(hosts, Sequence) and not isinstance(hosts, str) else ()
     count: Any = len(names) if names else hosts
-    check_whole(count, "hosts", 1, _MOST_HOSTS)
+    as_whole(count, "hosts", 1, _MOST_HOSTS)
     check_limit("hosts", count, where="hosts", otherwise=_MOST_HOSTS)
     out = _per_host(capacity if egress is None else egress, count, "egress capacity")
     into = _per_host(capacity if ingress is None else ingress, count, "ingress capacity")
@@ -512,7 +512,7 @@ def _divided(number: int, by: int, what: str, of: str) -> int:
 
 def _check_counts(least: int = 1, **counts: Any) -> None:
     for what, count in counts.items():
-        check_whole(count, what, least)
+        as_whole(count, what, least)
 
 
 def _check_cables(count: int) -> None:

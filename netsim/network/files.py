@@ -13,7 +13,7 @@ from typing import Any
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
 from netsim.base.units import question_units
-from netsim.base.values import check_path, plain_numbers
+from netsim.base.values import as_path, plain_numbers
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network.graph_files import GRAPH_SUFFIXES, parse_json, read_text
 from netsim.network.topology import Topology
@@ -93,7 +93,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     InputError
         If one of the changes is invalid.
     """
-    check_path(source, "source")
+    as_path(source, "source")
     path = Path(source)
     if path.suffix not in (".toml", *GRAPH_SUFFIXES, *_KINDS):
         folder = ready_made_folder()

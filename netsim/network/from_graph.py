@@ -12,7 +12,7 @@ from typing import Any
 
 from netsim.base.lazy import nx
 from netsim.base.units import LONG_LATENCY, Quantity, decimal, parse_rate, parse_seconds
-from netsim.base.values import check_name, check_sequence, is_number, plain, plain_numbers
+from netsim.base.values import as_list, as_name, is_number, plain, plain_numbers
 from netsim.errors import InputError, NetsimWarning
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Paths
@@ -108,7 +108,7 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | str | None = N
     if not isinstance(graph, nx.Graph):
         raise InputError(f"graph must be a networkx graph, not {graph!r}")
     if name is not None:
-        check_name(name, "network: name")
+        as_name(name, "network: name")
     label = str(name or graph.name or "graph")
     undirected = _is_undirected(graph, directed, label)
     if undirected and graph.is_directed():
@@ -187,7 +187,7 @@ def _check_names(names: Sequence[str], nodes: Sequence[Hashable], label: str) ->
     All names must be texts that results can be written with.
     """
     for name in (*map(str, nodes), *names):
-        check_name(name, f"network {label!r}: the name of a node or a link")
+        as_name(name, f"network {label!r}: the name of a node or a link")
     (twice, count), = Counter(names).most_common(1) or [("", 0)]
     if count < 2:
         return
@@ -222,8 +222,8 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | str | None, label: str) 
     if hosts is not None:
         if isinstance(hosts, nx.classes.reportviews.NodeView):  # graph.nodes: a mapping, too
             hosts = list(hosts)
-        chosen: list[Hashable] = list(check_sequence(
-            hosts, object, f"network {label!r}: hosts", "nodes"))
+        chosen: list[Hashable] = list(as_list(
+            hosts, f"network {label!r}: hosts", object, "nodes"))
         seen: set[Hashable] = set()
         for node in chosen:
             if not isinstance(node, Hashable) or node not in graph:

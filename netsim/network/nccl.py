@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, decimal, parse_rate
-from netsim.base.values import check_path, check_whole, plain_numbers
+from netsim.base.values import as_path, as_whole, plain_numbers
 from netsim.base.xml_tree import Element, read_xml
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.network.topology import Topology
@@ -169,7 +169,7 @@ def read_nccl_server(file: str | Path, *, kinds: Mapping[str, str] | None = None
     NetsimWarning
         If an NVLink leads from a GPU to itself, which is left out.
     """
-    check_path(file, "file")
+    as_path(file, "file")
     path = Path(file)
     root = read_xml(path)
     if root.name != "system":
@@ -370,7 +370,7 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
     InputError
         If an option is invalid.
     """
-    check_whole(servers, "servers", 1)
+    as_whole(servers, "servers", 1)
     rates = {what: None if value is None else parse_rate(value, what)
              for what, value in (("nvlink", nvlink), ("nic", nic), ("xgmi", xgmi))}
     server = read_nccl_server(file, kinds=kinds)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import check_sequence, refuse_set
+from netsim.base.values import as_list, refuse_set
 from netsim.errors import InputError
 
 Ints = NDArray[np.int64]
@@ -299,7 +299,7 @@ class GivenPaths:
 def _iter_paths(paths: Paths, number: Mapping[Node, int], hosts: int) -> Iterator[Path]:
     """Yield all paths; those of a mapping must lead between the two nodes of their key."""
     if not isinstance(paths, Mapping):
-        yield from map(_check_path, check_sequence(paths, object, "paths", "lists of nodes"))
+        yield from map(_check_path, as_list(paths, "paths", object, "lists of nodes"))
         return
     for key, value in paths.items():
         for ends, given in _by_pair(key, value, number, hosts):

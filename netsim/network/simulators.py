@@ -16,7 +16,7 @@ import numpy as np
 
 from netsim.base.limits import check_limit
 from netsim.base.units import decimal, is_digits, parse_rate, parse_seconds
-from netsim.base.values import check_path
+from netsim.base.values import as_path
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.network.graph import GraphTopology
 from netsim.network.graph_files import Line, lines_of
@@ -109,7 +109,7 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
         If links lose packets, because netsim ignores these losses. Also if the file has more links
         than the first line announces; the additional ones are ignored.
     """
-    check_path(file, "file")
+    as_path(file, "file")
     path = Path(file)
     nodes, kinds, cables = _read_lines(path)
     hosts = [node for node in range(nodes) if node not in kinds]
@@ -290,7 +290,7 @@ def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
         If the file cannot be read, lacks a value, or its values contradict each other. The message
         gives the line, if a single line is at fault.
     """
-    check_path(file, "file")
+    as_path(file, "file")
     path = Path(file)
     plan = htsim_tiers(path)
     try:

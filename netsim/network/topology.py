@@ -17,8 +17,8 @@ from netsim.base.lazy import nx
 from netsim.base.units import format_count
 from netsim.base.values import (
     Node,
-    check_name,
-    check_whole,
+    as_name,
+    as_whole,
     is_whole,
     known_names,
     node_name,
@@ -188,8 +188,8 @@ class Topology:
 
     def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
                  loopback_uses_ports: bool = False, wire: Wire | None = None) -> None:
-        check_name(name, "network: name")
-        check_whole(hosts, f"network {name!r}: hosts", 1)
+        as_name(name, "network: name")
+        as_whole(hosts, f"network {name!r}: hosts", 1)
         self.name = name
         self.hosts = int(hosts)
         self.link_names = tuple(link_names)
@@ -511,7 +511,7 @@ class BigSwitch(Topology):
         if len(self._nodes) != len(out):
             raise InputError(f"network {name!r}: {len(self._nodes)} names for {len(out)} hosts")
         for host in hosts:
-            check_name(host, f"network {name!r}: the name of a host")
+            as_name(host, f"network {name!r}: the name of a host")
             if host.isdecimal():
                 raise InputError(f"network {name!r}: {host!r} names a host, but looks like the "
                                  "number of one")

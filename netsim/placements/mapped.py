@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import check_whole, same
+from netsim.base.values import as_whole, same
 from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import has_model, keep_together, model_of
@@ -176,7 +176,7 @@ class MappedPlacement:
 
     def __post_init__(self) -> None:
         check_rules(self.servers, self.mapping)
-        check_whole(self.seed, "seed")
+        as_whole(self.seed, "seed")
 
     def suits(self, context: RunContext) -> None:
         """Check that the mapping supports all jobs; only Heavy-Edge maps jobs without a model."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.streams import stream
-from netsim.base.values import check_whole, is_number, plain_numbers
+from netsim.base.values import as_whole, is_number, plain_numbers
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.ring import is_sliced, keep_together, split_replica_error
 from netsim.errors import AllocationError, InputError
@@ -196,7 +196,7 @@ class RandomChoice(_All):
     _rng: np.random.Generator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_whole(self.seed, "seed")
+        as_whole(self.seed, "seed")
         object.__setattr__(self, "_rng", stream(self.seed, "random placement"))
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from netsim.base.values import check_collection
+from netsim.base.values import as_collection
 from netsim.errors import InputError
 from netsim.plots.gantt import HATCHES, IDLE, NARROW, ROW, draw_spells, merge_close
 from netsim.plots.style import (
@@ -131,7 +131,7 @@ def _kind(stage: str) -> str:
 def _chosen(rows: list[tuple[int, int]], ranks: Sequence[int] | None) -> list[tuple[int, int]]:
     """Select the rows to draw, each a job and a rank."""
     if ranks is not None:
-        wanted = set(check_collection(ranks, int | np.integer, "ranks", "whole numbers"))
+        wanted = set(as_collection(ranks, "ranks", int | np.integer, "whole numbers"))
         return [row for row in rows if row[1] in wanted]
     if len(rows) <= _ROWS:
         return rows

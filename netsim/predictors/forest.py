@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.streams import stream
-from netsim.base.values import check_whole, plain_numbers
+from netsim.base.values import as_whole, plain_numbers
 from netsim.errors import MissingExtraError
 from netsim.predictors.base import Report
 
@@ -65,10 +65,10 @@ class RandomForest:
     def __post_init__(self) -> None:
         if find_spec("sklearn") is None:
             raise MissingExtraError("scikit-learn", "predict")
-        check_whole(self.trees, "trees of a random forest", 1)
-        check_whole(self.seed, "seed of a random forest")
+        as_whole(self.trees, "trees of a random forest", 1)
+        as_whole(self.seed, "seed of a random forest")
         if self.n_jobs is not None:
-            check_whole(self.n_jobs, "n_jobs of a random forest", 1)
+            as_whole(self.n_jobs, "n_jobs of a random forest", 1)
 
     def fit(self, X: NDArray[np.int64], y: NDArray[np.float64], report: Report | None = None
             ) -> RandomForest:

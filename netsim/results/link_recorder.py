@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import check_collection
+from netsim.base.values import as_collection
 from netsim.errors import UnknownNameError
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.loop import AT_DECISIONS, AT_ENDS, NEVER
@@ -35,7 +35,7 @@ class LinkRecorder:
 
     def __init__(self, record: Sequence[str], network: Topology,
                  beside: Sequence[str] = (), on_wire: bool = False) -> None:
-        for name in check_collection(record, str, "record", "names"):
+        for name in as_collection(record, "record", str, "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
         dtypes = WITH_WIRE if on_wire or not network.wire.ideal else DTYPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from netsim.base.values import check_whole
+from netsim.base.values import as_whole
 from netsim.errors import InputError
 
 
@@ -46,8 +46,8 @@ def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alph
     ...                   error=0)
     6.0
     """
-    check_whole(most_gpus, "most_gpus", 1)
-    check_whole(gpus, f"gpus, as a job has {most_gpus},", most_gpus + 1)
+    as_whole(most_gpus, "most_gpus", 1)
+    as_whole(gpus, f"gpus, as a job has {most_gpus},", most_gpus + 1)
     for name, value, least in (("rho", rho, 1), ("tau", tau, 0), ("alpha_min", alpha_min, 0),
                                ("alpha_max", alpha_max, alpha_min), ("error", error, 0)):
         if not (math.isfinite(value) and value >= least):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from netsim.base.values import LARGEST, check_whole, is_number, plain_numbers
+from netsim.base.values import LARGEST, as_whole, is_number, plain_numbers
 from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, Iterations, check_rates
 from netsim.cluster.context import RunContext
@@ -50,7 +50,7 @@ class _Planning:
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            check_whole(self.horizon, "horizon", 1)
+            as_whole(self.horizon, "horizon", 1)
         for name, choices in (("availability", ("idle", "queue")),
                               ("search", ("improve", "feasible"))):
             if getattr(self, name) not in choices:
@@ -162,7 +162,7 @@ class SjfBco(_Planning):
         super().__post_init__()
         LeastBusyServers(self.lam)
         if self.kappa is not None:
-            check_whole(self.kappa, "kappa", 1)
+            as_whole(self.kappa, "kappa", 1)
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> GpuPlan:

@@ -15,12 +15,12 @@ from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, format_count, parse_seconds
 from netsim.base.values import (
     Node,
-    check_flag,
-    check_label,
-    check_name,
-    check_sequence,
-    check_weight,
-    check_whole,
+    as_flag,
+    as_label,
+    as_list,
+    as_name,
+    as_weight,
+    as_whole,
     known_names,
 )
 from netsim.columns import Flows
@@ -105,8 +105,8 @@ class Fabric:
                  seed: int = 0) -> None:
         if not isinstance(env, simpy.Environment):
             raise InputError(f"env must be a simpy.Environment, not {env!r}")
-        check_whole(seed, "seed")
-        check_flag(check, "check")
+        as_whole(seed, "seed")
+        as_flag(check, "check")
         self.env = env
         self.network = as_network(network)
         self._allocator = made = make_allocator(allocator)
@@ -166,19 +166,19 @@ class Fabric:
         InputError
             If the allocator needs an argument that is not given, or a value is not allowed.
         """
-        check_name(name, "name of a job")
+        as_name(name, "name of a job")
         title = self._allocator.title
         if communication_s is None and sees(self._allocator.information, "predicted"):
             raise InputError(f"allocator {title} knows or predicts what jobs are yet to send: give "
                              "communication_s, the sum of the effective bottlenecks of the coflows")
         if self._allocator.sees_running and hosts is None:
             raise InputError(f"allocator {title} is told which jobs run, and where: give hosts")
-        where = self.network.host_numbers(check_sequence(
-            () if hosts is None else hosts, int | np.integer | str | tuple, "hosts",
+        where = self.network.host_numbers(as_list(
+            () if hosts is None else hosts, "hosts", int | np.integer | str | tuple,
             "names or numbers"))
-        check_whole(gpus, "gpus", 1)
-        weight = check_weight(weight, "weight of a job")
-        check_label(group, "group of a job")
+        as_whole(gpus, "gpus", 1)
+        weight = as_weight(weight, "weight of a job")
+        as_label(group, "group of a job")
         ahead = 0.0 if communication_s is None else parse_seconds(communication_s,
                                                                   "communication_s")
         alone = ahead if alone_s is None else parse_seconds(alone_s, "alone_s")
@@ -222,7 +222,7 @@ class Fabric:
         """
         self._check_clock()
         index = len(self._jobs) if job is None else self._check_job(job).index
-        stage, demand = self._route(flows, index, name, check_weight(weight, "weight") * (
+        stage, demand = self._route(flows, index, name, as_weight(weight, "weight") * (
             1.0 if job is None else job.weight), deadline_s)
         with self._process.closing():
             return self._submit(stage, demand, job)
@@ -283,7 +283,7 @@ class Fabric:
             known = None
         if known is not None:
             return known[1:]
-        check_name(name, "name")
+        as_name(name, "name")
         given = _as_flows(flows, self.network)
         stage = Stage(name, given, weight=weight, deadline_s=deadline_s)
         routed = stage, self._demand(stage, job)

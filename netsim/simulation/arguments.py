@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from netsim.allocators import make_allocator
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import Node, check_collection, check_flag, check_whole, refuse_several
+from netsim.base.values import Node, as_collection, as_flag, as_whole, refuse_several
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
@@ -72,8 +72,8 @@ class Arguments(NamedTuple):
         for name, value in self._asdict().items():
             if name not in ("record", "events", "stragglers"):  # which have checks of their own
                 refuse_several(value, name)
-        check_flag(self.timeline, "timeline")
-        check_flag(self.check, "check")
+        as_flag(self.timeline, "timeline")
+        as_flag(self.check, "check")
 
     @property
     def given(self) -> list[str]:
@@ -107,7 +107,7 @@ def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, 
         refuse_arguments("edge-cloud", args.given)
         return _on_edge(what, as_edge_workload(workload), args)
     what = _as_cluster(what, args)
-    check_whole(args.seed, "seed")
+    as_whole(args.seed, "seed")
     refuse_arguments("cluster" if isinstance(what, Cluster) else "network", args.given)
     jobs = as_workload(workload, args.seed)
     if isinstance(what, Cluster):
@@ -152,7 +152,7 @@ def _as_cluster(what: Topology | Cluster | str | Path, args: Arguments) -> Topol
 
 def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callable[[], OnCluster]:
     """Check the arguments of a run on a cluster; return a function that makes its target."""
-    check_whole(args.seed, "seed")
+    as_whole(args.seed, "seed")
     _check_record(args.record, RECORDS)
     rings, policies = inputs_of(cluster, workload, args.scheduler, args.placement, args.execution,
                                 args.seed, args.events)
@@ -172,7 +172,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
 
 def _check_record(record: Sequence[str], known: Sequence[str]) -> None:
     """Check that all names of tables are known for the target."""
-    for name in check_collection(record, str, "record", "names"):
+    for name in as_collection(record, "record", str, "names"):
         if name not in known:
             raise UnknownNameError("record", name, known)
 

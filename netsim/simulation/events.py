@@ -9,7 +9,7 @@ from typing import Any
 
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_rate, parse_seconds, question_units
-from netsim.base.values import Node, check_sequence, is_whole, plain_numbers
+from netsim.base.values import Node, as_list, is_whole, plain_numbers
 from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError, UnknownNameError, at_place, not_one_of
 from netsim.network import Topology
@@ -125,7 +125,7 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology
 
     If there are several, an error begins with the place of the invalid one.
     """
-    given = check_sequence(events, FaultEvent | Mapping, "events", "FaultEvent or mappings")
+    given = as_list(events, "events", FaultEvent | Mapping, "FaultEvent or mappings")
     network = where.network if isinstance(where, Cluster) else where
     parts = parts_of(network) if given else network
     changes: list[Change] = []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.base.lazy import pd, simpy
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import check_sequence
+from netsim.base.values import as_list
 from netsim.edge import EdgeWorkload
 from netsim.edge.edge_cloud import EdgeJob
 from netsim.edge.registry import TRANSPORTS
@@ -389,7 +389,7 @@ def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
     """Convert a sequence of jobs to a workload; a workload is returned unchanged."""
     if isinstance(given, EdgeWorkload):
         return given
-    return EdgeWorkload(check_sequence(given, EdgeJob, "the workload of an edge-cloud", "EdgeJob"))
+    return EdgeWorkload(as_list(given, "the workload of an edge-cloud", EdgeJob, "EdgeJob"))
 
 
 class _Tables:

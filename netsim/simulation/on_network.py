@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from netsim.allocators import ALLOCATORS
 from netsim.base.lazy import pd
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import Node, check_whole
+from netsim.base.values import Node, as_whole
 from netsim.errors import InputError, NetsimWarning, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
@@ -58,7 +58,7 @@ class OnNetwork(Clocked):
                  beside: Sequence[str] = (),
                  stragglers: Mapping[Node, float] | None = None) -> None:
         interval = parse_seconds(observe_interval, "observe_interval")
-        check_whole(seed, "seed")
+        as_whole(seed, "seed")
         self.workload = workload = all_fitted(workload, network, seed)
         self.seed = seed
         self.forecast = forecast_of(allocator, workload.history)

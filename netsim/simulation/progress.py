@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from netsim.base.display import in_notebook, on_terminal
-from netsim.base.values import check_flag
+from netsim.base.values import as_flag
 from netsim.text import visible
 
 #: Seconds between two updates of a line.
@@ -19,7 +19,7 @@ _REFRESH_S = 0.2
 def check_progress(progress: Any) -> None:
     """Check that `progress` is true, false or None, or a function."""
     if progress is not None and not callable(progress):
-        check_flag(progress, "progress, unless it is a function,")
+        as_flag(progress, "progress, unless it is a function,")
 
 
 @contextmanager

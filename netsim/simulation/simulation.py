@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import Node, check_flag, known_names, plain, plain_numbers, refuse_several
+from netsim.base.values import Node, as_flag, known_names, plain, plain_numbers, refuse_several
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, closed_by, interruption_of
@@ -578,7 +578,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
-    check_flag(symmetry, "symmetry")
+    as_flag(symmetry, "symmetry")
     refuse_several(until, "until")
     check_progress(progress)
     sim = Simulation(

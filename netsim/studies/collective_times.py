@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_bytes
-from netsim.base.values import Node, check_whole, known_names, refuse_set
+from netsim.base.values import Node, as_whole, known_names, refuse_set
 from netsim.collectives import algorithms_of, bandwidths
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
@@ -100,7 +100,7 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
     algorithms_of(collective)
     network = on if isinstance(on, Topology) else read_network(on)
     ranks = network.hosts if ranks is None else ranks
-    check_whole(ranks, "ranks", 1)
+    as_whole(ranks, "ranks", 1)
     places = _places(network, ranks, hosts)
     given = {"name": collective, "form": form, **options}
     if algorithm is not None:

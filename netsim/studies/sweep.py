@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from netsim.base.values import check_whole, plain, plain_numbers, refuse_set
+from netsim.base.values import as_whole, plain, plain_numbers, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import DaskError, InputError, SpecError, UnknownNameError
@@ -315,7 +315,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
     other runs that the folder lists stay in its tables. The other arguments are those of `sweep`,
     `sweep_experiment` and `Sweep`.
     """
-    check_whole(workers, "workers", 1)
+    as_whole(workers, "workers", 1)
     if dask is not None and slurm is not None:
         raise InputError("give either dask or slurm, not both")
     if slurm is not None and folder is None:

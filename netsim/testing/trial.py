@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.base.values import check_collection
+from netsim.base.values import as_collection
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.allocator import Allocator
@@ -69,7 +69,7 @@ def chosen(promises: Promises[T], names: Iterable[str] | None) -> Promises[T]:
     """Select the promises with the given names, in their usual order; all if `names` is None."""
     if names is None:
         return promises
-    given = check_collection(names, str, "promises", "names")
+    given = as_collection(names, "promises", str, "names")
     for name in given:
         if name not in promises:
             raise UnknownNameError("promise", name, promises)

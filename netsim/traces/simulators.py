@@ -17,7 +17,7 @@ import numpy as np
 from netsim.base.files import open_text
 from netsim.base.limits import check_limit
 from netsim.base.units import is_digits
-from netsim.base.values import MOST_ID, check_path
+from netsim.base.values import MOST_ID, as_path
 from netsim.columns import Columns
 from netsim.errors import InputError, NetsimWarning, TraceError, not_one_of, unknown_name
 from netsim.network import Topology
@@ -67,12 +67,12 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
     NetsimWarning
         If the flows are not in order of their starts, or the file has more flows than announced.
     """
-    check_path(path, "path")
+    as_path(path, "path")
     path = require_file(path)
     try:
         hosts = None
         if topology is not None:
-            check_path(topology, "topology")
+            as_path(topology, "topology")
             hosts = host_numbers(path.parent / topology)
         rows = _read_rows(path, hosts)
     except TraceError as error:
@@ -210,7 +210,7 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
         their order in the file. Also if there are failures, or if messages start after 0: htsim
         takes these starts in microseconds.
     """
-    check_path(path, "path")
+    as_path(path, "path")
     try:
         matrix = _read(require_file(path))
         after = _after(matrix)

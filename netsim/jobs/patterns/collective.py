@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_bytes
-from netsim.base.values import check_sequence, plain_numbers, refuse_set
+from netsim.base.values import as_list, plain_numbers, refuse_set
 from netsim.collectives import (
     Choice,
     NcclCosts,
@@ -73,8 +73,8 @@ class Collective:
             object.__setattr__(self, "unit", parse_bytes(
                 self.unit, f"{self.collective}: unit", strict=True))
         if self.order is not None:
-            object.__setattr__(self, "order", check_sequence(
-                self.order, int, f"{self.collective}: order", "ranks"))
+            object.__setattr__(self, "order", as_list(
+                self.order, f"{self.collective}: order", int, "ranks"))
         rule = _RULES.get(self.algorithm)
         if rule is None:
             named = (*algorithms_of(self.collective), *_RULES)

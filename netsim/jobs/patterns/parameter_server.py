@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import check_whole, plain_numbers
+from netsim.base.values import as_whole, plain_numbers
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.base import check_flows
 from netsim.workload import Flows, Stage
@@ -53,9 +53,9 @@ class ParameterServer:
         if self.sizes not in ("uniform", "split"):
             raise UnknownNameError("sizes", self.sizes, ("uniform", "split"))
         if self.servers is not None:
-            check_whole(self.servers, "servers", 1)
+            as_whole(self.servers, "servers", 1)
         if not isinstance(self.staleness, str):
-            check_whole(self.staleness, "staleness", 0)
+            as_whole(self.staleness, "staleness", 0)
         elif self.staleness != "unbounded":
             raise UnknownNameError("staleness", self.staleness, ("unbounded", "a whole number"))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.base.streams import stream
-from netsim.base.values import check_sequence, check_whole
+from netsim.base.values import as_list, as_whole
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound, per_iteration
@@ -55,9 +55,9 @@ def check_counts(model: ParallelModel, counts: Sequence[int], server: ServerKind
     They add up to the GPUs of the model, are from 1 to the GPUs of a server, and can hold all
     replicas (`can_hold`).
     """
-    given = check_sequence(counts, int | np.integer, "counts", "whole numbers")
+    given = as_list(counts, "counts", int | np.integer, "whole numbers")
     for count in given:
-        check_whole(count, "counts: GPUs of a server", 1, server.gpus)
+        as_whole(count, "counts: GPUs of a server", 1, server.gpus)
     if sum(given) != model.gpus:
         raise InputError(f"counts {list(given)} add up to {sum(given)} GPUs, but model "
                          f"{model.name!r} has {model.gpus}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from netsim.base.files import open_bytes, open_text
 from netsim.base.units import decimal
-from netsim.base.values import check_flag
+from netsim.base.values import as_flag
 from netsim.errors import TraceError
 from netsim.traces.files import (
     NumberRange,
@@ -31,7 +31,7 @@ from netsim.traces.files import (
 
 def flag(value: object, what: str) -> bool:
     """Check that an option is a bool, and return it."""
-    check_flag(value, what)
+    as_flag(value, what)
     return bool(value)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from netsim.base.units import Quantity, is_digits, parse_rate
-from netsim.base.values import check_path, check_whole, is_number, plain_numbers
+from netsim.base.values import as_path, as_whole, is_number, plain_numbers
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError, unknown_name
 from netsim.traces.files import (
     Problem,
@@ -295,17 +295,17 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     NetsimWarning
         If collectives have no type or size, or if control dependencies refer to missing nodes.
     """
-    check_path(path, "path")
+    as_path(path, "path")
     options = _Options.of(deps, comm_slots, replay, strict, drop_long, peak_flops, memory_rate)
     scaling = Scaling.given(layout, scale, keep)
-    check_whole(iterations, "iterations", 1)
+    as_whole(iterations, "iterations", 1)
     path = require_file(path)
     try:
         files = {rank: _read(each) for rank, each in _files(path, scaling).items()}
         ranks = scaling.layout.ranks if scaling else len(files)
         listed = None
         if groups is not None:
-            check_path(groups, "groups")
+            as_path(groups, "groups")
             listed = _group_file(path.parent / groups, ranks)
         traces = [_ChakraConverter(rank, file, ranks, listed, options).trace()
                   for rank, file in files.items()]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.base.limits import check_limit
-from netsim.base.values import check_path, check_sequence, check_whole, plain_numbers
+from netsim.base.values import as_list, as_path, as_whole, plain_numbers
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError, unknown_name
 from netsim.operations import Operations, Programs
 from netsim.traces.files import Problem, TraceProblemsError, require_file
@@ -202,21 +202,21 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         If events have no launch before their start, or events of a stream overlap; or if kernels of
         NCCL do not say what they transfer, so that they take the recorded time.
     """
-    check_path(path, "path")
+    as_path(path, "path")
     if cpu not in ("recorded", "free"):
         raise UnknownNameError("cpu", cpu, ("recorded", "free"))
     for name, value in (("copies", copies), ("replay", replay), ("drop_long", drop_long)):
         if not isinstance(value, bool):
             raise InputError(f"{name} must be true or false, not {value!r}")
     if step is not None:
-        check_whole(step, "step")
+        as_whole(step, "step")
     scaling = Scaling.given(layout, scale, keep)
     if scaling and copies:
         raise InputError("copies and layout do not go together: a layout says which ranks are "
                          "copies of which")
-    check_whole(iterations, "iterations", 1)
+    as_whole(iterations, "iterations", 1)
     path = require_file(path)
-    files = [path, *(path.parent / each for each in check_sequence(others, str | Path, "others",
+    files = [path, *(path.parent / each for each in as_list(others, "others", str | Path,
                                                                    "paths"))]
     try:
         traces = _by_rank([read_kineto_file(each, drop_long=drop_long) for each in files])

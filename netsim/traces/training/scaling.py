@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.base.limits import check_limit
-from netsim.base.values import check_whole
+from netsim.base.values import as_whole
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.operations import Operations, Sending
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
@@ -291,7 +291,7 @@ def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
                              "trace; generate the job with the format llm")
         if group not in ("dp", "ep"):
             raise UnknownNameError("scale", group, ("dp", "ep"))
-        check_whole(factor, f"scale: {group}", 1)
+        as_whole(factor, f"scale: {group}", 1)
     return factors
 
 
@@ -348,7 +348,7 @@ class Layout(NamedTuple):
         for name, size in table.items():
             if name not in _SIZES:
                 raise UnknownNameError("layout", name, _SIZES)
-            check_whole(size, f"layout: {name}", 1)
+            as_whole(size, f"layout: {name}", 1)
         return cls(**table)._checked()
 
     def _checked(self) -> Layout:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity
-from netsim.base.values import check_path, check_whole, plain_numbers
+from netsim.base.values import as_path, as_whole, plain_numbers
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.operations import Operations, Programs
 from netsim.traces.files import OF_AICB, Problem, TraceProblemsError, first_word, require_file
@@ -116,13 +116,13 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
         If words are not collectives, computations have no time, or the bytes that stages send
         contradict the number of stages.
     """
-    check_path(path, "path")
+    as_path(path, "path")
     if simai not in ("events", "analytical"):
         raise UnknownNameError("simai", simai, ("events", "analytical"))
     for value, what in ((strict, "strict"), (skip_init, "skip_init")):
         if not isinstance(value, bool):
             raise InputError(f"{what} must be true or false, not {value!r}")
-    check_whole(gpus_per_server, "gpus_per_server", 1)
+    as_whole(gpus_per_server, "gpus_per_server", 1)
     check_keep(keep)
     path = require_file(path)
     made: Programs | Operations
@@ -179,8 +179,8 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
     InputError
         If an option is invalid.
     """
-    check_path(path, "path")
-    check_whole(gpus_per_server, "gpus_per_server", 1)
+    as_path(path, "path")
+    as_whole(gpus_per_server, "gpus_per_server", 1)
     check_keep(keep)
     path = require_file(path)
     with _as_problems(path):
@@ -209,7 +209,7 @@ def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
     """Read the tables in a folder, given relative to the workload's folder."""
     if efficiency is None:
         return None
-    check_path(efficiency, "efficiency")
+    as_path(efficiency, "efficiency")
     return Efficiencies.read(path.parent / efficiency)
 
 
@@ -217,7 +217,7 @@ def _known(path: Path, busbw: str | Path | None) -> dict[tuple[str, str], float]
     """Read the bandwidths in a file, given relative to the workload's folder."""
     if busbw is None:
         return {}
-    check_path(busbw, "busbw")
+    as_path(busbw, "busbw")
     return read_busbw(path.parent / busbw)
 
 
@@ -243,7 +243,7 @@ def _warn(file: SimaiFile, strict: bool) -> None:
 def _sizes(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> GroupSizes:
     """Compute the sizes of the groups."""
     if gpus is not None:
-        check_whole(gpus, "gpus", 1)
+        as_whole(gpus, "gpus", 1)
     header = file.header
     measured = file.policy == "MICRO"
     count = header.get("gpus") if gpus is None else gpus
@@ -300,7 +300,7 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
                              file.path, row.line)
     traced = _aicb_sizes(file)
     if gpus is not None:
-        check_whole(gpus, "gpus", 1)
+        as_whole(gpus, "gpus", 1)
         traced = GroupSizes.of(gpus, traced.tp, traced.ep, traced.pp, file.path)
     sizes = _scaled(traced, scale, file.path)
     file = replace(file, stages=tuple(tuple(_kept(row, traced, sizes, keep) for row in rows)

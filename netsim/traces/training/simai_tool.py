@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from netsim.base.limits import check_limit, most
 from netsim.base.units import Quantity, decimal, parse_rate
-from netsim.base.values import check_whole, is_number
+from netsim.base.values import as_whole, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError, unknown_name
 from netsim.llm.job import RankGrid
 from netsim.operations import Family, Programs, Row
@@ -193,7 +193,7 @@ class Machines:
            known: Mapping[tuple[str, str], float] | None = None) -> Machines:
         """Make the servers that options of `read_simai` describe, after checking these."""
         nics = gpus if nics is None else nics
-        check_whole(nics, "nics_per_server", 1)
+        as_whole(nics, "nics_per_server", 1)
         if nvlink is None or nic is None:
             raise InputError("SimAI's arithmetic needs the rates nvlink and nic; its GB/s are "
                              '2^30 bytes per second, as in nvlink = "360GiB/s"')
