@@ -14,7 +14,8 @@ import inspect
 import math
 import reprlib
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
@@ -170,6 +171,16 @@ def convert(thing: Any, owner: str = "", /, **converters: Callable[[Any, str], A
 def optional(converter: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
     """Make a converter that keeps None."""
     return lambda value, what: None if value is None else converter(value, what)
+
+
+@contextmanager
+def about(key: str) -> Iterator[None]:
+    """Give errors in this context a key: that of the argument from which something is made."""
+    try:
+        yield
+    except InputError as error:
+        error.key = key
+        raise
 
 
 def refused(what: str, allowed: str, value: object) -> InputError:
