@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from netsim.base.units import parse_value
-from netsim.base.values import check_options, plain_numbers
+from netsim.base.values import check_options, plain
 from netsim.errors import (
     InputError,
     NetsimError,
@@ -327,12 +327,11 @@ class Registry:
                                  for field in dataclasses.fields(thing) if field.init}
 
 
-@plain_numbers
 def instantiate(make: Callable[..., Any], options: Mapping[str, Any], owner: str) -> Any:
     """Call ``make(**options)``, and convert exceptions to `InputError`."""
     try:
         check_options(make, options, owner)
-        return make(**options)
+        return make(**plain(dict(options)))
     except NetsimError:
         raise
     except (TypeError, ValueError) as error:

@@ -64,12 +64,8 @@ from netsim.experiment_file.values import (
 from netsim.network import Topology
 from netsim.results.result import EDGE_TABLES
 from netsim.results.tables import OF_LINKS, RECORDS
-from netsim.simulation.compatibility import (
-    NOT_FOR,
-    problem_of_pauses,
-    problems_of_arguments,
-    without_preemption,
-)
+from netsim.simulation.compatibility import problem_of_pauses, without_preemption
+from netsim.simulation.run_spec import NOT_FOR, RunSpec, problems_of_arguments
 from netsim.workload import Workload
 
 #: Policies of a cluster besides the allocator, each chosen by a name or a table with a name.
@@ -390,16 +386,17 @@ class Experiment(Table):
             return self.allocates
         return self.transport is not None and self.transport.shares_links
 
-    @property
-    def sharing(self) -> dict[str, Any]:
-        """The allocator as a keyword argument of `netsim.simulate`; empty if jobs use no links."""
-        return {"allocator": self.allocator.given} if self.shares_links else {}
+    def run_spec(self, **more: Any) -> RunSpec:
+        """Describe the run of the experiment's own policies, with `more` arguments."""
+        return RunSpec(network=self.target, workload=self.jobs, **self.arguments, **more)
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The keyword arguments of `netsim.simulate`, except the allocator."""
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `netsim.simulate`; no allocator if jobs use no links."""
         policies: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
         policies["until"] = self.until
+        if self.shares_links:
+            policies["allocator"] = self.allocator.given
         if self.preemption is not None:
             # Defaults depend on where jobs run.
             policies["preemption"] = self.preemption.model_dump(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,8 +18,18 @@ from netsim.base.units import (
     parse_seconds,
     question_units,
 )
-from netsim.base.values import as_whole, check_options, is_number, is_whole, plain, plain_numbers
-from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.base.values import (
+    as_choice,
+    as_flag,
+    as_whole,
+    check_options,
+    convert,
+    is_number,
+    is_whole,
+    known_names,
+    plain,
+)
+from netsim.errors import InputError, MissingExtraError
 
 #: Ways to draw points.
 _METHODS = ("latin-hypercube", "random")
@@ -30,7 +41,7 @@ _MOST = 1_000_000
 _DIGITS = 6
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Range:
     """A range of values of a setting, from which a sweep draws some; see `Points`.
@@ -64,11 +75,11 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
+        convert(self, low=_plain, high=_plain)
         low, high, _ = self._parsed
         if not low < high:
             raise InputError(f"low must be below high in {self}")
-        if not isinstance(self.log, bool):
-            raise InputError(f"log must be true or false, not {self.log!r}")
+        convert(self, log=as_flag)
         if self.log and low <= 0:
             raise InputError(f"low must be above 0 in {self}, where factors are drawn")
 
@@ -114,7 +125,7 @@ class Range:
         return WithUnit(drawn) if unit else drawn
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Points:
     """How many points a sweep draws from its ranges, and by which method.
@@ -144,10 +155,8 @@ class Points:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        as_whole(self.count, "points: count", 1, _MOST)
-        as_whole(self.seed, "points: seed")
-        if self.method not in _METHODS:
-            raise UnknownNameError("method of points", self.method, _METHODS)
+        convert(self, "points", count=partial(as_whole, least=1, most=_MOST), seed=as_whole)
+        as_choice(self.method, "method of points", _METHODS)
 
     @classmethod
     def of(cls, given: Any) -> Points:
@@ -176,6 +185,10 @@ class Points:
             raise MissingExtraError("scipy", "sample") from None
         rows: list[list[float]] = LatinHypercube(dimensions, rng=rng).random(self.count).tolist()
         return rows
+
+
+def _plain(value: Any, _: str) -> Any:
+    return plain(value)
 
 
 def range_of(given: Mapping[str, Any]) -> Range:

@@ -54,9 +54,9 @@ from netsim.results.result import Result
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.compatibility import (
     preemption_on_edge,
-    problems_of_arguments,
     without_preemption,
 )
+from netsim.simulation.run_spec import problems_of_arguments
 from netsim.traces import FORMATS, ready_made
 
 

@@ -34,8 +34,6 @@ from netsim.models.mapping import can_hold
 from netsim.network import Topology
 from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
-from netsim.results.result import EDGE_TABLES
-from netsim.results.tables import OF_LINKS
 from netsim.schedulers.plan import check_at_start
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler, schedules
 from netsim.simulation.events import Change, FaultEvent, changes_of
@@ -585,70 +583,7 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
     return problems
 
 
-# --- arguments that do not apply -----------------------------------------------------------
-
-_NOTHING_TO_SHARE = ("allocators share the links of the network, which jobs on a cluster use "
-                     "only with execution = \"fabric\"")
-
-_FOR_EDGE_CLOUDS = "for jobs on an edge-cloud, [edge_cloud] in a file"
-
-_AS_COFLOWS = "on a network, all jobs run as coflows as soon as they arrive"
-
-_FOR_CLUSTERS = f"for jobs on a cluster, [cluster] in a file; {_AS_COFLOWS}"
-
-_FOR_SCHEDULERS = f"for jobs on a cluster or an edge-cloud; {_AS_COFLOWS}"
-
-_PLACED_BY_SCHEDULERS = "for jobs on a cluster; on an edge-cloud the scheduler places jobs"
-
-_CONSTANT = "for transport 'fabric'; with {transport!r} delays and rates are constant"
-
-#: Tables that only runs on edge-clouds have, which always have them.
-_RECORDS_OF_EDGE = dict.fromkeys((f"record.{name}" for name in EDGE_TABLES), _FOR_EDGE_CLOUDS)
-
-#: For each target, the arguments of `netsim.simulate` and the keys of an experiment that do not
-#: apply to it, with the reason.
-NOT_FOR: Mapping[str, Mapping[str, str]] = {
-    "network": {
-        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
-        **dict.fromkeys(("scheduler", "compare.schedulers"), _FOR_SCHEDULERS),
-        **dict.fromkeys(("placement", "execution", "preemption"), _FOR_CLUSTERS),
-        **_RECORDS_OF_EDGE},
-    "cluster": {
-        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
-        **_RECORDS_OF_EDGE},
-    "cluster by a model": dict.fromkeys(
-        ("allocator", "observe_interval", "compare.allocators"), _NOTHING_TO_SHARE),
-    "edge-cloud": {
-        "cluster": "an edge-cloud has none",
-        **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),
-        "stragglers": "for hosts and servers; on an edge-cloud, the jobs define how long "
-                      "training takes"},
-    "edge-cloud without links": dict.fromkeys(
-        ("network", "events", "allocator", "observe_interval", "compare.allocators",
-         *(f"record.{name}" for name in OF_LINKS)), _CONSTANT),
-}
-
-
-def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> list[tuple[str, str]]:
-    """List the arguments that do not apply to a target, a key of `NOT_FOR`, with reasons.
-
-    Messages name the arguments in the given order; `said` fills placeholders in the reasons.
-    """
-    return [(name, NOT_FOR[target][name].format(**said)) for name in given
-            if name in NOT_FOR[target]]
-
-
-def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
-    """Check that all given arguments apply to a target; see `problems_of_arguments`.
-
-    The error names the first argument that does not, and all others with the same reason.
-    """
-    problems = problems_of_arguments(target, given, **said)
-    for _, reason in problems:
-        names = ", ".join(name for name, why in problems if why == reason)
-        raise InputError(f"{names}: {reason}")
-
-
+# --- options of preemption ------------------------------------------------------------------
 def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
     """Find which of several compared schedulers on an edge-cloud ignore the options of preemption.
 

@@ -9,7 +9,17 @@ from typing import Any
 
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_rate, parse_seconds, question_units
-from netsim.base.values import Node, as_list, is_whole, plain_numbers
+from netsim.base.values import (
+    Node,
+    as_flag,
+    as_list,
+    convert,
+    is_whole,
+    known_names,
+    optional,
+    plain,
+    refused,
+)
 from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError, UnknownNameError, at_place, not_one_of
 from netsim.network import Topology
@@ -19,7 +29,7 @@ from netsim.network.live import parts_of
 KINDS = ("degrade", "fail", "repair")
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class FaultEvent:
     """A change of a link, or of a host or a switch and all of its links, during a run.
@@ -66,29 +76,42 @@ class FaultEvent:
     switch: Node | None = None
 
     def __post_init__(self) -> None:
-        parse_seconds(self.at, "event: at")
+        convert(self, "event", at=parse_seconds, link=lambda value, _: plain(value),
+                capacity=optional(parse_rate), host=optional(_as_host), kind=_as_kind,
+                factor=optional(_as_factor), restart=as_flag, switch=optional(_as_switch))
         if (self.link is None) + (self.host is None) + (self.switch is None) != 2:
             raise InputError("event: give one of link, host and switch")
-        if not (self.host is None or isinstance(self.host, str | tuple) or is_whole(self.host)):
-            raise InputError(f"event: host must be a name or a whole number, not {self.host!r}")
-        if not (self.switch is None or isinstance(self.switch, str | tuple)):
-            raise InputError(f"event: switch must be a name, not {self.switch!r}")
-        if self.kind not in KINDS:
-            raise InputError(not_one_of("event: kind", self.kind, KINDS))
         said = (self.capacity is not None) + (self.factor is not None)
         if self.kind == "degrade" and said != 1:
             raise InputError("event: to degrade, give a capacity or a factor")
         if self.kind != "degrade" and said:
             raise InputError(f"event: to {self.kind} takes no capacity and no factor")
-        if self.capacity is not None:
-            parse_rate(self.capacity, "event: capacity")
-        if self.factor is not None:
-            with question_units(False):  # not a rate, but with the same range
-                parse_rate(self.factor, "event: factor")
-        if not isinstance(self.restart, bool):
-            raise InputError(f"event: restart must be true or false, not {self.restart!r}")
         if self.restart and (self.host is None or self.kind != "fail"):
             raise InputError("event: restart is for a host that fails")
+
+
+def _as_host(value: Any, what: str) -> Node:
+    host: Node = plain(value)
+    if not (isinstance(host, str | tuple) or is_whole(host)):
+        raise refused(what, "a name or a whole number", host)
+    return host
+
+
+def _as_switch(value: Any, what: str) -> Node:
+    if not isinstance(value, str | tuple):
+        raise refused(what, "a name", value)
+    return value
+
+
+def _as_kind(value: Any, what: str) -> str:
+    if value not in KINDS:
+        raise InputError(not_one_of(what, value, KINDS))
+    return str(value)
+
+
+def _as_factor(value: Any, what: str) -> float:
+    with question_units(False):  # not a rate, but with the same range
+        return parse_rate(value, what)
 
 
 @dataclass(frozen=True)
@@ -169,12 +192,12 @@ def _resolve(event: FaultEvent, network: Topology) -> Change:
     links = _links_of(event, network)
     usual = network.usable
     if event.capacity is not None:
-        rate, efficiency = parse_rate(event.capacity), network.wire.efficiency
+        rate, efficiency = float(event.capacity), network.wire.efficiency
         capacity = {link: float(rate * efficiency[link]) for link in links}
     else:
         factor = {"fail": 0.0, "repair": 1.0}.get(event.kind, event.factor)
         capacity = {link: float(usual[link] * factor) for link in links}
-    return Change(parse_seconds(event.at), capacity, host, event.kind, event.restart)
+    return Change(float(event.at), capacity, host, event.kind, event.restart)
 
 
 def _links_of(event: FaultEvent, network: Topology) -> list[int]:

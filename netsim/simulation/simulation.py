@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import Node, as_flag, known_names, plain, plain_numbers, refuse_several
+from netsim.base.values import Node, known_names, plain
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, closed_by, interruption_of
@@ -23,7 +23,6 @@ from netsim.fabric.allocator import Allocator, Undecided
 from netsim.network import Topology
 from netsim.results.result import Result
 from netsim.results.tables import RECORDS
-from netsim.simulation.arguments import Arguments, target_of
 from netsim.simulation.events import (
     EVENT_KINDS,
     FaultEvent,
@@ -33,7 +32,9 @@ from netsim.simulation.events import (
     check_kind,
 )
 from netsim.simulation.progress import check_progress, show_progress
+from netsim.simulation.run_spec import RunSpec
 from netsim.simulation.target import Target, interrupt_with_status, run_info
+from netsim.simulation.targets import target_of
 from netsim.text import said
 from netsim.workload import JobSpec, Workload
 
@@ -88,7 +89,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     __slots__ = ("__weakref__", "_begun", "_closed", "_limit", "_listeners", "_open_target",
                  "_stepping", "_steps", "_wall_s")
 
-    @plain_numbers
+    @known_names
     def __init__(self, network: Topology | Cluster | EdgeCloud | str | Path,
                  workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str
                  | Path, *,
@@ -100,9 +101,22 @@ check, scheduler, placement, execution, epsilon, transport, preemption
                  scheduler: Any = None, placement: Any = None, execution: Any = None,
                  epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None
                  ) -> None:
-        self._open_target: Target = target_of(network, workload, Arguments(
-            allocator, observe_interval, seed, None, record, timeline, events, stragglers, check,
-            scheduler, placement, execution, epsilon, transport, preemption))
+        self._open(RunSpec(
+            network=network, workload=workload, allocator=allocator,
+            observe_interval=observe_interval, seed=seed, record=record, timeline=timeline,
+            events=events, stragglers=stragglers, check=check, scheduler=scheduler,
+            placement=placement, execution=execution, epsilon=epsilon, transport=transport,
+            preemption=preemption))
+
+    @classmethod
+    def of(cls, spec: RunSpec) -> Simulation:
+        """Make the simulation that a spec describes."""
+        made = cls.__new__(cls)
+        made._open(spec)
+        return made
+
+    def _open(self, spec: RunSpec) -> None:
+        self._open_target: Target = target_of(spec)
         self._closed = ""  # why the run can neither continue nor be inspected
         self._begun = self._stepping = False
         self._steps, self._wall_s, self._limit = 0, 0.0, math.inf
@@ -470,7 +484,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         return shown(repr(self), jobs.head(MOST_ROWS), len(jobs))
 
 
-@plain_numbers
+@known_names
 def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str
              | Path, *,
@@ -578,16 +592,20 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
-    as_flag(symmetry, "symmetry")
-    refuse_several(until, "until")
+    return run_of(RunSpec(
+        network=network, workload=workload, allocator=allocator, observe_interval=observe_interval,
+        seed=seed, until=until, record=record, timeline=timeline, events=events,
+        stragglers=stragglers, check=check, scheduler=scheduler, placement=placement,
+        execution=execution, epsilon=epsilon, transport=transport, preemption=preemption,
+        symmetry=symmetry), progress)
+
+
+def run_of(spec: RunSpec, progress: bool | Callable[[int, int], None] = False) -> Result:
+    """Simulate a run that is described; see `simulate`."""
     check_progress(progress)
-    sim = Simulation(
-        network, workload, allocator=allocator, observe_interval=observe_interval, seed=seed,
-        record=record, timeline=timeline, events=events, stragglers=stragglers, check=check,
-        scheduler=scheduler, placement=placement, execution=execution, epsilon=epsilon,
-        transport=transport, preemption=preemption)
-    if symmetry:
+    sim = Simulation.of(spec)
+    if spec.symmetry:
         sim.see_symmetry()
-    result = sim.run(until, progress).result()
+    result = sim.run(spec.until, progress).result()
     sim.close()
     return result

@@ -15,7 +15,7 @@ from netsim.base.display import draw
 from netsim.base.lazy import pd
 from netsim.base.tables import read_csv
 from netsim.base.units import Quantity, format_seconds
-from netsim.base.values import known_names, plain_numbers
+from netsim.base.values import known_names, plain
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, Interrupted, SpecError, UnknownNameError
@@ -23,17 +23,15 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
 from netsim.experiment_file.tables import PolicyTable
 from netsim.network import Topology
-from netsim.network.files import as_network
 from netsim.results.result import Result, load_result, read_spec, records_of
 from netsim.results.store import folder_names, save_comparison
-from netsim.simulation.arguments import refuse_several_places
-from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.progress import show_progress
+from netsim.simulation.run_spec import RunSpec
+from netsim.simulation.targets import built
 from netsim.studies.grid import Policy, is_label_in, label_in, policies_by_label, runs_of_calls
 from netsim.studies.run import adding_bound
 from netsim.studies.sweep_result import load_sweep
 from netsim.text import bare_names, visible
-from netsim.traces.formats import as_workload
 from netsim.workload import JobSpec, Workload
 
 if TYPE_CHECKING:
@@ -283,7 +281,7 @@ class Comparison:
         return len(self.results)
 
 
-@plain_numbers
+@known_names
 def compare(network: Topology | Cluster | EdgeCloud | str | Path,
             workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str
             | Path,
@@ -340,17 +338,15 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
         raise InputError(f"seed: a comparison is of one workload, and so of one seed, not of "
                          f"{list(seed)!r}; netsim.sweep(network, workload, allocator=[...], "
                          f"seed={list(seed)!r}) runs each policy with each seed")
-    refuse_several_places(network, workload)
     kind = "allocator" if schedulers is None else "scheduler"
     policies = policies_by_label(allocators if schedulers is None else schedulers, kind)
     if baseline is not None:
         baseline = label_in(baseline, policies)
     # Built once, as all runs have the same seed.
-    place = network if isinstance(network, Cluster | EdgeCloud) else as_network(network)
-    given: Any = workload
-    jobs = as_edge_workload(given) if isinstance(place, EdgeCloud) else as_workload(given, seed)
-    results = _results({"network": place, "workload": jobs, **settings}, kind, policies, seed,
-                       progress)
+    spec = RunSpec(network=network, workload=workload, seed=seed)
+    place, jobs = built(spec)
+    results = _results({"network": place, "workload": jobs, **plain(settings)}, kind,
+                       plain(policies), spec.seed, progress)
     return Comparison(results, baseline=baseline)
 
 
@@ -398,8 +394,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
                          "(or on a cluster compare.schedulers, --scheduler)"])
     policies = policies_by_label([each.given for each in tables], kind)
     baseline = None if table.baseline is None else label_in(table.baseline, policies)
-    fixed = {"network": experiment.target, "workload": experiment.jobs, **experiment.sharing,
-             **experiment.settings}
+    fixed = {"network": experiment.target, "workload": experiment.jobs, **experiment.arguments}
     seed = fixed.pop("seed")
     specs = {label: experiment.single(**{kind: each}).resolved()
              for label, each in zip(policies, tables, strict=True)}

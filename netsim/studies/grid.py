@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.base.files import read_text
 from netsim.base.plugins import labelled, parse_named, parse_policy
-from netsim.base.values import check_options, plain_numbers, refuse_set
+from netsim.base.values import check_options, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
 from netsim.errors import InputError, NetsimError, NetsimWarning, SpecError, UnknownNameError
@@ -28,17 +28,11 @@ from netsim.experiment_file.ranges import Points, Range, combinations
 from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
 from netsim.fabric.allocator import Allocator
-from netsim.network.files import as_network
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.arguments import Arguments, check_call
-from netsim.simulation.compatibility import (
-    policies_of,
-    problems_of_arguments,
-    refuse_arguments,
-    without_preemption,
-)
-from netsim.simulation.on_edge import as_edge_workload
+from netsim.simulation.compatibility import policies_of, without_preemption
+from netsim.simulation.run_spec import RunSpec, problems_of_arguments, refuse_arguments
 from netsim.simulation.simulation import simulate
+from netsim.simulation.targets import built, check
 from netsim.studies.code_version import (
     code_version,
     digest_of_files,
@@ -54,7 +48,6 @@ from netsim.studies.tasks import (
     policies_of_call,
 )
 from netsim.text import bare_names
-from netsim.traces.formats import as_workload
 
 # --- labels --------------------------------------------------------------------------------
 
@@ -274,7 +267,7 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
         if problems := problems_of_arguments("cluster by a model", varied):
             raise SpecError([f"sweep.vary: {name}: {why}" for name, why in problems])
     if first.edge_cloud is not None:  # checked here for its warnings: processes of a sweep are mute
-        check_call(first.target, first.jobs, Arguments(**first.sharing, **first.settings))
+        check(first.run_spec())
     resolved = first.resolved()
     labels = _labels(values, variant.path)
     origin = cache(partial(_origin, {}, resolved, own_modules([resolved, first.jobs]), {}))
@@ -316,7 +309,6 @@ def _label(key: str, value: Any, path: Path | None) -> Any:
 
 
 # --- of a call -----------------------------------------------------------------------------
-@plain_numbers
 def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range],
                   seeds: Sequence[int], points: Points | None = None) -> list[SweepRun]:
     """List the runs of `netsim.simulate` with varied arguments; seeds vary fastest.
@@ -379,19 +371,13 @@ def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) ->
     Allocators must not be varied for jobs that do not share links.
     """
     check_options(simulate, settings, "netsim.simulate")
-    place, jobs = settings["network"], settings["workload"]
-    if isinstance(place, EdgeCloud):
-        jobs = as_edge_workload(jobs)
-    else:
-        place = place if isinstance(place, Cluster) else as_network(place)
-        jobs = as_workload(jobs, seed)
-    built = {"network": place, "workload": jobs}
-    check_call(place, jobs, Arguments(**{
-        name: value for name, value in settings.items() if name not in built}, seed=seed))
+    spec = RunSpec(**settings, seed=seed)
+    place, jobs = built(spec)
+    check(replace(spec, network=place, workload=jobs))
     if isinstance(place, Cluster) and (
-            not policies_of(execution=settings.get("execution"), jobs=jobs).model.uses_links):
+            not policies_of(execution=spec.execution, jobs=jobs.jobs).model.uses_links):
         refuse_arguments("cluster by a model", varied)
-    return built
+    return {"network": place, "workload": jobs}
 
 
 def _origin_of_call(settings: Mapping[str, Any], modules: Sequence[str]) -> _Origin:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from netsim.base.values import as_whole, plain, plain_numbers, refuse_set
+from netsim.base.values import as_whole, known_names, plain, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import DaskError, InputError, SpecError, UnknownNameError
@@ -57,7 +57,7 @@ _NOT_VARIED = "-"
 _LISTS = ("record", "events")
 
 
-@plain_numbers
+@known_names
 def sweep(network: Any, workload: Any, *,
           allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
           seed: int | Iterable[int] = 0, points: int | Points | None = None, workers: int = 1,
@@ -124,7 +124,7 @@ def sweep(network: Any, workload: Any, *,
     2      lccf                0       44.000
     3      lccf               1s       44.000
     """
-    given = {"network": network, "workload": workload, "allocator": allocator} | settings
+    given = plain({"network": network, "workload": workload, "allocator": allocator} | settings)
     vary, fixed = {}, {}
     for name, value in _with_options_apart(given):
         values = _varied(name, value)
@@ -199,7 +199,7 @@ def _label(name: str, value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-@plain_numbers
+@known_names
 def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      vary: Mapping[str, Any] | Sequence[Mapping[str, Any]]
                      | None = None, *, seeds: int | Sequence[int] | None = None,
@@ -315,7 +315,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
     other runs that the folder lists stay in its tables. The other arguments are those of `sweep`,
     `sweep_experiment` and `Sweep`.
     """
-    as_whole(workers, "workers", 1)
+    workers = as_whole(workers, "workers", 1)
     if dask is not None and slurm is not None:
         raise InputError("give either dask or slurm, not both")
     if slurm is not None and folder is None:

@@ -22,7 +22,8 @@ from netsim.placements.registry import PLACEMENTS
 from netsim.results.result import Result
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.compatibility import policies_of
-from netsim.simulation.simulation import simulate
+from netsim.simulation.run_spec import RunSpec
+from netsim.simulation.simulation import run_of
 from netsim.studies.code_version import code_version, digest_of_files
 from netsim.studies.executors import is_sent_whole, put_in_main
 from netsim.studies.run import run_experiment
@@ -52,8 +53,8 @@ class CallTask:
         return
 
     def run(self, progress: bool | Callable[[int, int], None] = False) -> Result:
-        """Call `netsim.simulate`; see `ExperimentTask.run`."""
-        return simulate(**self.settings, progress=progress)
+        """Simulate the run; see `ExperimentTask.run`."""
+        return run_of(RunSpec(**self.settings), progress)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import NEEDS, NOT_FOR, goes_with
+from netsim.simulation.compatibility import NEEDS, goes_with
+from netsim.simulation.run_spec import NOT_FOR
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload, FaultEvent, InputError, StalledError
 from netsim.edge.schedule import Schedule, Training
-from netsim.simulation.arguments import Arguments, target_of
+from netsim.simulation.run_spec import RunSpec
+from netsim.simulation.targets import target_of
 from tests.edge.test_invariants import jobs_on
 from tests.examples import examples
 
@@ -54,8 +55,8 @@ def start(system, jobs, way, **options):
     scheduler, transport, allocator = way
     if transport != "constant":
         options = {"allocator": allocator, "record": RECORD} | options
-    target = target_of(system, EdgeWorkload(jobs), Arguments(
-        scheduler=scheduler, transport=transport, **options))
+    target = target_of(RunSpec(network=system, workload=EdgeWorkload(jobs), scheduler=scheduler,
+                               transport=transport, **options))
     target.begin()
     return target
 

@@ -162,8 +162,8 @@ def test_without_an_execution_jobs_that_are_no_rings_share_links():
     llm = {"format": "llm", "model": "llama-7b", "tp": 2, "global_batch": 2}
     network = {"kind": "gpu-cluster", "servers": 2, "gpus": 2}
     keys = {"network": network, "scheduler": "fifo", "workload": llm}
-    assert Experiment(**keys, cluster={}, allocator="sebf").sharing == {
-        "allocator": {"name": "sebf"}}
+    assert Experiment(**keys, cluster={}, allocator="sebf").arguments["allocator"] == {
+        "name": "sebf"}
     assert not Experiment(cluster=CLUSTER, workload=JOBS).shares_links
 
 

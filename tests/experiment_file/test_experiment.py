@@ -28,9 +28,9 @@ def problems(**keys: Any) -> list[str]:
 
 def test_defaults_are_those_of_simulate(tables) -> None:
     experiment = Experiment(**tables)
-    assert experiment.settings == {"observe_interval": 0, "seed": 0, "until": None, "check": True,
-                                   "record": ("jobs", "coflows"), "events": []}
-    assert experiment.allocator.given == {"name": "maxmin"}
+    assert experiment.arguments == {"observe_interval": 0, "seed": 0, "until": None, "check": True,
+                                    "record": ("jobs", "coflows"), "events": [],
+                                    "allocator": {"name": "maxmin"}}
 
 
 def test_quantities_are_in_base_units(tables) -> None:
@@ -38,7 +38,7 @@ def test_quantities_are_in_base_units(tables) -> None:
         {"at": "5ms", "link": 0, "capacity": "8Mbps"}, {"at": 2, "link": "egress-1",
                                                         "capacity": 0}])
     assert (experiment.observe_interval, experiment.until) == (0.01, 120)
-    assert experiment.settings["events"] == [
+    assert experiment.arguments["events"] == [
         {"at": 0.005, "link": 0, "capacity": 1e6}, {"at": 2, "link": "egress-1", "capacity": 0}]
 
 

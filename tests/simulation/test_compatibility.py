@@ -12,7 +12,8 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.placements.placement import FirstFit
 from netsim.schedulers.a_online import AOnline
 from netsim.schedulers.queues import FIFO
-from netsim.simulation.compatibility import NEEDS, NOT_FOR, needs_of
+from netsim.simulation.compatibility import NEEDS, needs_of
+from netsim.simulation.run_spec import NOT_FOR
 
 HERE = __name__
 
@@ -97,7 +98,7 @@ def refused_alike(keys, owner, policy, need, besides=()):
     given = Experiment(**keys)
     with pytest.raises(SpecError) as of_file:
         Experiment(**keys | {"scheduler": policy} | dict(besides))
-    calls = given.settings | given.sharing | {"scheduler": policy} | dict(besides)
+    calls = given.arguments | {"scheduler": policy} | dict(besides)
     with pytest.raises(InputError, match=f"^{re.escape(owner)} needs {need}: ") as of_call:
         netsim.simulate(given.target, given.jobs, **calls)
     assert str(of_call.value) in str(of_file.value)
@@ -157,7 +158,7 @@ def test_arguments_that_are_not_for_what_runs(target, name):
     given = Experiment(**keys)
     with pytest.raises(SpecError) as of_file:
         Experiment(**keys | {argument: value})
-    calls = given.settings | given.sharing | {argument: value}
+    calls = given.arguments | {argument: value}
     with pytest.raises(InputError) as of_call:
         netsim.simulate(given.target, given.jobs, **calls)
     assert str(of_call.value) in of_file.value.problems
@@ -172,7 +173,7 @@ def test_arguments_that_are_not_for_what_runs(target, name):
 def test_comparisons_and_sweeps_refuse_what_a_run_does(target, wrong):
     """In the words of the run, and before any run."""
     given = Experiment(**TARGETS[target])
-    calls = given.settings | given.sharing | wrong
+    calls = given.arguments | wrong
     schedulers = [calls.pop("scheduler", None) or ("a-online" if "edge" in target else "fifo")]
     with pytest.raises(InputError) as of_run:
         netsim.simulate(given.target, given.jobs, scheduler=schedulers[0], **calls)

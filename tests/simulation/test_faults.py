@@ -461,8 +461,8 @@ class TestFiles:
         events = [{"at": 1.0, "link": "egress-3", "capacity": 1e6},
                   {"at": 2.0, "host": 3, "kind": "fail", "restart": True}]
         experiment = netsim.Experiment(**self.TABLES, events=events, stragglers={3: 2})
-        assert experiment.settings["events"] == events
-        assert experiment.settings["stragglers"] == {3: 2.0}
+        assert experiment.arguments["events"] == events
+        assert experiment.arguments["stragglers"] == {3: 2.0}
         resolved = experiment.resolved()
         assert (resolved["events"], resolved["stragglers"]) == (events, {"3": 2.0})
         assert netsim.Experiment(**resolved).resolved() == resolved

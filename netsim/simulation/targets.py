@@ -1,0 +1,127 @@
+"""The target of a run, made from its description: a network, a cluster or an edge-cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from netsim.allocators import make_allocator
+from netsim.base.values import as_collection
+from netsim.cluster import Cluster
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.transport import LinkSettings
+from netsim.engine.preemption import as_preemption
+from netsim.errors import InputError, UnknownNameError
+from netsim.jobs.stragglers import factors_of
+from netsim.network import Topology
+from netsim.network.files import as_network
+from netsim.results.link_recorder import LinkRecorder
+from netsim.results.result import EDGE_TABLES
+from netsim.results.tables import OF_LINKS, RECORDS
+from netsim.simulation.compatibility import (
+    edge_inputs_of,
+    inputs_of,
+    preemption_on_edge,
+    problem_of_pauses,
+    wire_of,
+)
+from netsim.simulation.events import capacities_of
+from netsim.simulation.faults import Faults
+from netsim.simulation.on_cluster import OnCluster
+from netsim.simulation.on_edge import OnEdge, as_edge_workload
+from netsim.simulation.on_network import OnNetwork
+from netsim.simulation.run_spec import RunSpec, refuse_arguments
+from netsim.simulation.target import Target
+from netsim.traces.formats import as_workload
+from netsim.workload import Workload
+
+#: What a timeline shows beside the jobs.
+TIMELINE = ("coflows", "computations", "links", "decisions")
+
+
+def target_of(spec: RunSpec) -> Target:
+    """Make the target of a run, after checking that its arguments can be combined."""
+    return _maker(spec)()
+
+
+def check(spec: RunSpec) -> None:
+    """Check a run as `target_of` does, without the plans of schedulers."""
+    _maker(spec)
+
+
+def built(spec: RunSpec) -> tuple[Topology | Cluster | EdgeCloud, Workload | EdgeWorkload]:
+    """Return what jobs run on, and the jobs, read or drawn if they are given by name.
+
+    A network that knows its GPUs is its cluster if the run needs one.
+    """
+    what = spec.network
+    if isinstance(what, EdgeCloud):
+        return what, as_edge_workload(spec.workload)
+    if not isinstance(what, Cluster):
+        what = as_network(what)
+        if what.gpu_servers is not None and {"scheduler", "placement", "execution",
+                                             "preemption"}.intersection(spec.given):
+            what = Cluster(topology=what, name=what.name)
+    refuse_arguments("cluster" if isinstance(what, Cluster) else "network", spec.given)
+    return what, as_workload(spec.workload, spec.seed)
+
+
+def _maker(spec: RunSpec) -> Callable[[], Target]:
+    """Check a run; return a function that makes its target."""
+    what, jobs = built(spec)
+    if isinstance(what, EdgeCloud):
+        assert isinstance(jobs, EdgeWorkload)
+        return _on_edge(what, jobs, spec)
+    assert isinstance(jobs, Workload)
+    if isinstance(what, Cluster):
+        return _on_cluster(what, jobs, spec)
+    made = OnNetwork(what, jobs, make_allocator(spec.allocator), spec.observe_interval, spec.seed,
+                     spec.record, spec.events, spec.check, TIMELINE if spec.timeline else (),
+                     spec.stragglers)
+    return lambda: made
+
+
+def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable[[], OnCluster]:
+    _check_record(spec.record, RECORDS)
+    rings, policies = inputs_of(cluster, workload, spec.scheduler, spec.placement, spec.execution,
+                                spec.seed, spec.events)
+    faults = Faults(spec.events, cluster)
+    factors = factors_of(spec.stragglers, cluster.servers, cluster.server)
+    preemption = as_preemption(spec.preemption)
+    if (problem := problem_of_pauses(workload, preemption.keep)) is not None:
+        raise InputError(f"preemption: {problem}", "preemption")
+    on_fabric = policies.model.uses_links
+    if not on_fabric:
+        refuse_arguments("cluster by a model", spec.given)
+    allocator = make_allocator(spec.allocator) if on_fabric else None
+    return partial(OnCluster, cluster, rings, policies, faults, spec.seed, spec.record, factors,
+                   allocator, spec.observe_interval, spec.check, preemption,
+                   TIMELINE if spec.timeline and on_fabric else ())
+
+
+def _check_record(record: Sequence[str], known: Sequence[str]) -> None:
+    """Check that all names of tables are known for the target."""
+    for name in as_collection(record, "record", str, "names"):
+        if name not in known:
+            raise UnknownNameError("record", name, known, key="record")
+
+
+def _on_edge(system: EdgeCloud, workload: EdgeWorkload, spec: RunSpec) -> Callable[[], OnEdge]:
+    refuse_arguments("edge-cloud", spec.given)
+    if (problem := wire_of(system.network)) is not None:
+        raise InputError(f"edge-cloud {system.name!r}: {problem}")
+    transport = make_transport(spec.transport)
+    _check_record(spec.record, (*RECORDS, *EDGE_TABLES))
+    recorder = LinkRecorder([name for name in spec.record if name in RECORDS], system.network,
+                            OF_LINKS if spec.timeline and transport.shares_links else ())
+    if not transport.shares_links:
+        refuse_arguments("edge-cloud without links", spec.given,
+                         transport=TRANSPORTS.to_dict(transport)["name"])
+    setting, decider, kind = edge_inputs_of(system, workload, spec.scheduler, transport,
+                                            spec.seed, spec.epsilon, spec.allocator, spec.events)
+    sharing = LinkSettings(spec.allocator, spec.observe_interval,
+                           capacities_of(spec.events, system.network) if spec.events else (),
+                           spec.check, recorder if recorder.watches_fabric else None)
+    preemption = None if spec.preemption is None else preemption_on_edge(spec.preemption, decider)
+    return partial(OnEdge, setting, workload, decider, kind, sharing, recorder, preemption)
