@@ -6,8 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -49,8 +48,6 @@ from netsim.experiment_file.tables import (
     SweepTable,
     Table,
     TransportTable,
-    problems_of_jobs,
-    problems_on_edge,
     refuse_unknown,
 )
 from netsim.experiment_file.values import (
@@ -59,13 +56,14 @@ from netsim.experiment_file.values import (
     KeyErrors,
     PositiveSeconds,
     Stragglers,
-    problems_of,
+    described,
 )
 from netsim.network import Topology
 from netsim.results.result import EDGE_TABLES
-from netsim.results.tables import OF_LINKS, RECORDS
-from netsim.simulation.compatibility import problem_of_pauses, without_preemption
-from netsim.simulation.run_spec import NOT_FOR, RunSpec, problems_of_arguments
+from netsim.results.tables import RECORDS
+from netsim.simulation.compatibility import without_preemption
+from netsim.simulation.run_spec import NOT_FOR, RunSpec
+from netsim.simulation.targets import problems_of
 from netsim.workload import Workload
 
 #: Policies of a cluster besides the allocator, each chosen by a name or a table with a name.
@@ -76,6 +74,10 @@ _RESOLVED = ("network", "cluster", "edge_cloud", "workload", *POLICIES, "transpo
 _Workloads = Annotated[
     Annotated[WorkloadTable, Tag(KINDS[0])] | Annotated[WorkloadList, Tag(KINDS[1])],
     Discriminator(lambda value: KINDS[isinstance(value, list | WorkloadList)])]
+
+
+#: The allocator of an experiment that names none.
+_USUAL = AllocatorTable(name="maxmin")
 
 
 class Experiment(Table):
@@ -151,7 +153,7 @@ class Experiment(Table):
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     lp_bound: PositiveSeconds = None
     workload: _Workloads
-    allocator: AllocatorTable = AllocatorTable(name="maxmin")
+    allocator: AllocatorTable = _USUAL
     events: list[EventTable] = Field(default_factory=list)
     stragglers: Stragglers | None = None
     compare: CompareTable = CompareTable()
@@ -163,7 +165,7 @@ class Experiment(Table):
         try:
             super().__init__(**keys)
         except ValidationError as error:
-            raise SpecError(problems_of(error, type(self))) from None
+            raise SpecError(described(error, type(self))) from None
         self._seeded = tuple(_without_seed(keys))
 
     @model_validator(mode="before")
@@ -278,65 +280,25 @@ class Experiment(Table):
 
     @model_validator(mode="after")
     def _check_whole(self) -> Self:
-        problems = []
         if self.compare.allocators and self.compare.schedulers:
-            problems.append(("compare", "has allocators and schedulers; a sweep varies both"))
-        if self.edge_cloud is not None:
-            problems += problems_on_edge(self._given())
-            system = self.edge_cloud.on(_built(self.network))
-            jobs = self.workload.on(self.edge_cloud.on(None))
-            problems = problems or problems_of_jobs(system, jobs, self._given())
-            if problems:
-                raise KeyErrors(problems)
-            return self
-        target = "network" if self.cluster is None else "cluster"
-        problems += problems_of_arguments(target, self._given()) + self._problems_of_policies()
-        if not self.allocates:
-            problems += problems_of_arguments("cluster by a model", self._given())
-        if problems:
+            raise KeyErrors([("compare", "has allocators and schedulers; a sweep varies both")])
+        if problems := self._problems():
             raise KeyErrors(problems)
         return self
 
-    def _given(self) -> dict[str, Any]:
-        """The given arguments that some targets do not support."""
-        names = ("network", "cluster", "placement", "execution", "preemption")
-        given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
-        given |= {name: True for name in ("events", "stragglers", "epsilon", "lp_bound", "until",
-                                          "observe_interval") if getattr(self, name)}
-        if self.allocator != AllocatorTable(name="maxmin"):
-            given["allocator"] = self.allocator.given
-        if self.preemption is not None:
-            given["preemption"] = self.preemption.model_dump(exclude_unset=True)
-        if self.events:
-            given["events"] = [event.model_dump() for event in self.events]
-        given |= {f"compare.{name}": True for name in ("allocators", "schedulers")
-                  if getattr(self.compare, name)}
-        given |= {f"record.{name}": True for name in (*OF_LINKS, *EDGE_TABLES)
-                  if name in self.record}
-        tables: dict[str, PolicyTable] = {
-            f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}
-        tables |= {name: table for name in ("scheduler", "transport")
-                   if (table := getattr(self, name)) is not None}
-        return given | {key: table.given for key, table in tables.items()}
-
-    def _problems_of_policies(self) -> list[tuple[str, str]]:
-        """List the policies that do not fit the run; compared ones are checked when they run."""
-        if self.cluster is None:
-            return []
-        from netsim.simulation.compatibility import problems_of_cluster
-
-        given = {name: table.given for name, table in self._policies.items()}
-        paused = self.preemption and problem_of_pauses(
-            self.workload.built, self.preemption.keep)
-        if paused:
-            return [("preemption.keep", paused)]
-        problems = partial(problems_of_cluster, self.cluster.on(_built(self.network)), given=given,
-                           seed=self.seed, events=[each.model_dump() for each in self.events])
-        found = problems(self.workload.built)
-        parts = self.workload.parts
-        if "workload" not in dict(found) or len(parts) == 1:
+    def _problems(self) -> list[tuple[str, str]]:
+        """List why the run is refused; compared allocators are checked when they run."""
+        spec = self.run_spec()
+        keys = [name for name in ("network", "cluster", "lp_bound") if getattr(self, name)]
+        keys += [f"compare.{name}" for name in ("allocators", "schedulers")
+                 if getattr(self.compare, name)]
+        compared = {f"compare.schedulers.{place}": table.given
+                    for place, table in enumerate(self.compare.schedulers)}
+        found = problems_of(spec, keys, compared)
+        if len(self.workload.parts if self.edge_cloud is None else ()) < 2:
             return found
-        of_parts = {part: problems(jobs) for part, jobs in parts.items()}
+        of_parts = {part: problems_of(replace(spec, workload=jobs), keys)
+                    for part, jobs in self.workload.parts.items()}
         return [(_of_one(each, of_parts), each[1]) if each[0] == "workload" else each
                 for each in found]
 
@@ -392,29 +354,20 @@ class Experiment(Table):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of `netsim.simulate`; no allocator if jobs use no links."""
-        policies: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
-        policies["until"] = self.until
-        if self.shares_links:
-            policies["allocator"] = self.allocator.given
+        """The given keyword arguments of `netsim.simulate`, and the defaults of some."""
+        given: dict[str, Any] = {name: table.given for name in ("allocator", "transport", *POLICIES)
+                                 if (table := getattr(self, name)) not in (None, _USUAL)}
         if self.preemption is not None:
             # Defaults depend on where jobs run.
-            policies["preemption"] = self.preemption.model_dump(
+            given["preemption"] = self.preemption.model_dump(
                 exclude_unset=self.edge_cloud is not None)
-        if self.edge_cloud is not None:
-            policies |= {"epsilon": self.epsilon}
-            if self.transport is not None:
-                policies["transport"] = self.transport.given
-        else:
-            if self.stragglers:
-                from netsim.simulation.faults import hosts_of
+        if self.stragglers:
+            from netsim.simulation.faults import hosts_of
 
-                policies["stragglers"] = hosts_of(self.stragglers)
-        if self.edge_cloud is not None and not self.shares_links:
-            return policies | {"seed": self.seed}
-        return policies | {
+            given["stragglers"] = hosts_of(self.stragglers)
+        return given | {
             "observe_interval": self.observe_interval, "seed": self.seed, "check": self.check,
-            "record": tuple(name for name in self.record if name in RECORDS),
+            "until": self.until, "epsilon": self.epsilon, "record": tuple(self.record),
             "events": [event.model_dump() for event in self.events]}
 
     def __repr__(self) -> str:

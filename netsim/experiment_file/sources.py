@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, RootModel, model_validator
 from netsim import network as networks
 from netsim import traces
 from netsim.base.files import read_text
+from netsim.base.values import about
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
@@ -92,7 +93,7 @@ class NetworkTable(_SourceTable):
 def _network(*, kind: str | None = None, file: str | None = None, name: str | None = None,
              sha256: str | None = None, **options: Any) -> networks.Topology:
     if file is not None and kind is not None and "file" not in networks.TOPOLOGIES.options(kind):
-        raise InputError("give either kind or file, not both")
+        raise InputError("give either kind or file, not both", "file")
     check_digest(file, sha256)
     if kind is None and file is None:
         return networks.read_network(_ready_made("network", name, networks.ready_made()),
@@ -270,9 +271,10 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
         check_digest(request.path, sha256)
         workload = request.workload()
     except UnknownTableError as error:
-        raise InputError(error.experiment) from error
+        raise InputError(error.experiment, error.key) from error
     if request.options.get("pattern") is not None:
-        make_pattern(request.options["pattern"])  # else it fails only when jobs begin to run
+        with about("pattern"):  # else it fails only when jobs begin to run
+            make_pattern(request.options["pattern"])
     if file is not None and name in traces.ready_made():
         name = None  # of a ready-made workload that the file has replaced: no label for other data
     return request, workload if name is None else replace(workload, name=name)
@@ -320,11 +322,11 @@ def _cluster(network: networks.Topology | None, *, servers: int | None = None,
              gpus: int | list[int] | None = None, draw_gpus: list[int] | None = None,
              seed: int = 0, **options: Any) -> Cluster:
     if gpus is not None and draw_gpus is not None:
-        raise InputError("give either gpus or draw_gpus, not both")
+        raise InputError("give either gpus or draw_gpus, not both", "draw_gpus")
     if draw_gpus is not None:
         count = servers if servers is not None or network is None else network.hosts
         if count is None:
-            raise InputError("draw_gpus needs servers, or a network with servers as hosts")
+            raise InputError("draw_gpus needs servers, or a network with servers as hosts", "draw_gpus")
         gpus = drawn(count, draw_gpus, seed)
     return Cluster(servers, gpus, topology=network, **options)
 

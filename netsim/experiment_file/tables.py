@@ -32,7 +32,6 @@ from netsim.edge.files import (
     ready_made_edge_jobs,
 )
 from netsim.edge.registry import TRANSPORTS, make_transport
-from netsim.edge.setting import EdgeSetting
 from netsim.engine.preemption import as_preemption
 from netsim.engine.registry import IterationTime, make_execution
 from netsim.errors import InputError, TraceError, UnknownNameError
@@ -52,11 +51,6 @@ from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.results.result import Result
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
-from netsim.simulation.compatibility import (
-    preemption_on_edge,
-    without_preemption,
-)
-from netsim.simulation.run_spec import problems_of_arguments
 from netsim.traces import FORMATS, ready_made
 
 
@@ -358,63 +352,6 @@ def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: value for name, value in table.items() if name != "sha256"}
     full = full_edge_jobs(options, defaults=True)
     return full | (pinned(full["file"]) if "file" in full else {})
-
-
-def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """List the problems of an experiment's given arguments on an edge-cloud: keys and messages."""
-    problems = problems_of_arguments("edge-cloud", given)
-    transport = make_transport(given.get("transport", "constant"))
-    if not transport.shares_links:
-        problems += problems_of_arguments("edge-cloud without links", given,
-                                          transport=TRANSPORTS.to_dict(transport)["name"])
-    schedulers = {}
-    for key in _keys_of_schedulers(given):
-        try:
-            schedulers[key] = make_scheduler(given[key])
-        except InputError as error:
-            problems.append((f"{key}.name", str(error)))
-    if "preemption" in given and not problems:
-        return _problems_of_preemption(given["preemption"], schedulers)
-    return problems
-
-
-def _problems_of_preemption(options: Any, schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """List the first problem of preemption options with the given schedulers, if there is one.
-
-    Options may have no effect for some of the schedulers, but not for all.
-    """
-    named = list(schedulers.values()) or [make_scheduler("a-online")]
-    for scheduler, free in zip(named, without_preemption(named), strict=True):
-        if free:
-            continue
-        try:
-            preemption_on_edge(options, scheduler)
-        except InputError as error:
-            return [("preemption", str(error).removeprefix("preemption: "))]
-    return []
-
-
-def _keys_of_schedulers(given: Mapping[str, Any]) -> list[str]:
-    """List the keys of an experiment that name schedulers."""
-    return [key for key in given if key == "scheduler" or key.startswith("compare.schedulers.")]
-
-
-def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, given: Mapping[str, Any]
-                     ) -> list[tuple[str, str]]:
-    """List the reasons why jobs cannot run on an edge-cloud: keys and messages.
-
-    `problems_on_edge` must have found no problem.
-    """
-    from netsim.simulation.compatibility import problems_of_edge
-
-    schedulers = {key: make_scheduler(given[key]) for key in _keys_of_schedulers(given)}
-    schedulers = schedulers or {"scheduler": make_scheduler("a-online")}
-    transport = make_transport(given.get("transport", "constant"))
-    setting = EdgeSetting(system, jobs.jobs)
-    return [(key if at == "scheduler" else at, why) for key, made in schedulers.items()
-            for at, why in problems_of_edge(setting, made, transport,
-                                            given.get("allocator", "maxmin"),
-                                            given.get("events", ()))]
 
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None

@@ -500,19 +500,20 @@ def check_submitted(cluster: Cluster, workload: Workload, policies: Policies, se
     return rings
 
 
-def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str, Any], seed: int,
-                        events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """List the problems for which `inputs_of` would refuse an experiment: keys and messages.
+def problems_of_cluster(cluster: Cluster, workload: Workload, scheduler: Any = None,
+                        placement: Any = None, execution: Any = None, seed: int = 0,
+                        events: Sequence[FaultEvent | Mapping[str, Any]] = ()
+                        ) -> list[tuple[str, str]]:
+    """List the problems for which `inputs_of` would refuse a run: keys and messages.
 
-    `given` has the values of ``scheduler``, ``placement`` and ``execution``, as far as the
-    experiment has these keys. `check_jobs` must have accepted the workload.
+    `check_jobs` must have accepted the workload.
     """
     try:
-        policies = policies_of(**given, seed=seed, jobs=workload.jobs)
+        policies = policies_of(scheduler, placement, execution, seed, workload.jobs)
     except InputError as error:
         return [("scheduler.name" if isinstance(error, UnknownNameError) else "scheduler",
                  str(error))]
-    return _on_cluster(cluster, workload, policies, "placement" in given, seed, events)[0]
+    return _on_cluster(cluster, workload, policies, placement is not None, seed, events)[0]
 
 
 def _on_cluster(cluster: Cluster, workload: Workload, policies: Policies, placed: bool, seed: int,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 from netsim.allocators import make_allocator
 from netsim.base.values import as_collection
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.setting import EdgeSetting
 from netsim.edge.transport import LinkSettings
 from netsim.engine.preemption import as_preemption
 from netsim.errors import InputError, UnknownNameError
@@ -19,19 +23,24 @@ from netsim.network.files import as_network
 from netsim.results.link_recorder import LinkRecorder
 from netsim.results.result import EDGE_TABLES
 from netsim.results.tables import OF_LINKS, RECORDS
+from netsim.schedulers.registry import make_scheduler
 from netsim.simulation.compatibility import (
     edge_inputs_of,
     inputs_of,
+    policies_of,
     preemption_on_edge,
     problem_of_pauses,
+    problems_of_cluster,
+    problems_of_edge,
     wire_of,
+    without_preemption,
 )
 from netsim.simulation.events import capacities_of
 from netsim.simulation.faults import Faults
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.on_network import OnNetwork
-from netsim.simulation.run_spec import RunSpec, refuse_arguments
+from netsim.simulation.run_spec import RunSpec, problems_of_arguments, refuse_arguments
 from netsim.simulation.target import Target
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
@@ -80,6 +89,66 @@ def _maker(spec: RunSpec) -> Callable[[], Target]:
                      spec.record, spec.events, spec.check, TIMELINE if spec.timeline else (),
                      spec.stragglers)
     return lambda: made
+
+
+def problems_of(spec: RunSpec, keys: Iterable[str] = (),
+                schedulers: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[str, str]]:
+    """List why a run is refused: keys of a file, and messages; `target_of` raises the first.
+
+    `keys` are further keys that a file has, and `schedulers` those that it compares, by their keys.
+    The network and the workload must be built, and accepted by `check_jobs`.
+    """
+    what, jobs, given = spec.network, spec.workload, [*spec.given, *keys]
+    if isinstance(what, EdgeCloud):
+        return _problems_on_edge(what, jobs, spec, given, schedulers)
+    if not isinstance(what, Cluster):
+        return problems_of_arguments("network", given)
+    problems = problems_of_arguments("cluster", given)
+    if paused := problem_of_pauses(jobs, as_preemption(spec.preemption).keep):
+        problems.append(("preemption.keep", paused))
+    else:
+        problems += problems_of_cluster(what, jobs, spec.scheduler, spec.placement, spec.execution,
+                                        spec.seed, spec.events)
+    with suppress(InputError):  # which `problems_of_cluster` has told
+        if not policies_of(execution=spec.execution, jobs=jobs.jobs).model.uses_links:
+            problems += problems_of_arguments("cluster by a model", given)
+    return problems
+
+
+def _problems_on_edge(system: EdgeCloud, jobs: EdgeWorkload, spec: RunSpec, given: Sequence[str],
+                      schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
+    problems = problems_of_arguments("edge-cloud", given)
+    transport = make_transport(spec.transport)
+    if not transport.shares_links:
+        problems += problems_of_arguments("edge-cloud without links", given,
+                                          transport=TRANSPORTS.to_dict(transport)["name"])
+    own = {} if spec.scheduler is None and schedulers else {"scheduler": spec.scheduler}
+    made = {}
+    for key, policy in {**own, **schedulers}.items():
+        try:
+            made[key] = make_scheduler("a-online" if policy is None else policy)
+        except InputError as error:
+            problems.append((f"{key}.name", str(error)))
+    if problems:
+        return problems
+    if spec.preemption is not None and (
+            problem := _problem_of_preemption(spec.preemption, list(made.values()))):
+        return [("preemption", problem)]
+    setting = EdgeSetting(system, jobs.jobs)
+    return [(key if at == "scheduler" else at, why) for key, scheduler in made.items()
+            for at, why in problems_of_edge(setting, scheduler, transport, spec.allocator,
+                                            spec.events)]
+
+
+def _problem_of_preemption(options: Any, schedulers: Sequence[Any]) -> str:
+    """Say why options of preemption are refused; they may have no effect for some schedulers."""
+    for scheduler, free in zip(schedulers, without_preemption(schedulers), strict=True):
+        if not free:
+            try:
+                preemption_on_edge(options, scheduler)
+            except InputError as error:
+                return str(error).removeprefix("preemption: ")
+    return ""
 
 
 def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable[[], OnCluster]:

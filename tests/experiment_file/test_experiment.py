@@ -30,7 +30,7 @@ def test_defaults_are_those_of_simulate(tables) -> None:
     experiment = Experiment(**tables)
     assert experiment.arguments == {"observe_interval": 0, "seed": 0, "until": None, "check": True,
                                     "record": ("jobs", "coflows"), "events": [],
-                                    "allocator": {"name": "maxmin"}}
+                                    "epsilon": 0}
 
 
 def test_quantities_are_in_base_units(tables) -> None:
