@@ -326,7 +326,8 @@ def _cluster(network: networks.Topology | None, *, servers: int | None = None,
     if draw_gpus is not None:
         count = servers if servers is not None or network is None else network.hosts
         if count is None:
-            raise InputError("draw_gpus needs servers, or a network with servers as hosts", "draw_gpus")
+            raise InputError("draw_gpus needs servers, or a network with servers as hosts",
+                             "draw_gpus")
         gpus = drawn(count, draw_gpus, seed)
     return Cluster(servers, gpus, topology=network, **options)
 
