@@ -15,7 +15,7 @@ from netsim.base.display import draw
 from netsim.base.lazy import pd
 from netsim.base.tables import read_csv
 from netsim.base.units import Quantity, format_seconds
-from netsim.base.values import known_names, plain
+from netsim.base.values import known_names
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, Interrupted, SpecError, UnknownNameError
@@ -343,10 +343,9 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     if baseline is not None:
         baseline = label_in(baseline, policies)
     # Built once, as all runs have the same seed.
-    spec = RunSpec(network=network, workload=workload, seed=seed)
-    place, jobs = built(spec)
-    results = _results({"network": place, "workload": jobs, **plain(settings)}, kind,
-                       plain(policies), spec.seed, progress)
+    place, jobs = built(RunSpec(network=network, workload=workload, seed=seed))
+    results = _results({"network": place, "workload": jobs, **settings}, kind, policies, seed,
+                       progress)
     return Comparison(results, baseline=baseline)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.base.files import read_text
 from netsim.base.plugins import labelled, parse_named, parse_policy
-from netsim.base.values import check_options, refuse_set
+from netsim.base.values import check_options, plain, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
 from netsim.errors import InputError, NetsimError, NetsimWarning, SpecError, UnknownNameError
@@ -316,6 +316,8 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
     `vary` has the values of each varied argument by label, or a range from which `points` are
     drawn.
     """
+    # Numbers of NumPy's would change the keys of runs.
+    fixed, vary, seeds = plain(dict(fixed)), plain(dict(vary)), plain(list(seeds))
     runs, free = [], _free_of_preemption(fixed, vary)
     listed = {name: values if isinstance(values, Range) else list(values.items())
               for name, values in vary.items()}

@@ -124,7 +124,7 @@ def sweep(network: Any, workload: Any, *,
     2      lccf                0       44.000
     3      lccf               1s       44.000
     """
-    given = plain({"network": network, "workload": workload, "allocator": allocator} | settings)
+    given = {"network": network, "workload": workload, "allocator": allocator} | settings
     vary, fixed = {}, {}
     for name, value in _with_options_apart(given):
         values = _varied(name, value)
