@@ -10,18 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import Node, as_flag, as_whole, convert, optional, refuse_several
-from netsim.cluster import Cluster
-from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.errors import InputError
 from netsim.network import Topology
 from netsim.results.result import EDGE_TABLES
 from netsim.results.tables import OF_LINKS
 from netsim.simulation.events import FaultEvent
-from netsim.workload import Workload
+
+if TYPE_CHECKING:
+    from netsim.cluster import Cluster
+    from netsim.edge import EdgeCloud
+
+#: What a timeline shows beside the jobs.
+TIMELINE = ("coflows", "computations", "links", "decisions")
 
 #: What jobs run on, as errors and the docs call it.
 TARGETS = ("network", "cluster", "cluster by a model", "edge-cloud", "edge-cloud without links")
@@ -79,7 +83,7 @@ class RunSpec:
                     "workload", "record", "events", "stragglers"):
                 refuse_several(value, each.name)
         if isinstance(self.workload, list | tuple) and any(
-                isinstance(each, str | Path | Workload | EdgeWorkload) for each in self.workload):
+                isinstance(each, str | Path) or hasattr(each, "jobs") for each in self.workload):
             refuse_several(self.workload, "workload")
         convert(self, seed=as_whole, timeline=as_flag, check=as_flag, symmetry=as_flag,
                 observe_interval=parse_seconds,
