@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import check_options
+from netsim.base.values import about, check_options
 from netsim.errors import InputError, UnknownNameError
 from netsim.llm.rank_program import RankStep, rank_program
 from netsim.llm.setup import TrainingSetup
@@ -207,8 +207,10 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     >>> job.ranks, len(job.operations)
     (8, 3283)
     """
-    _check_model(model)
-    made = TrainingSetup(model=make_transformer(model), **_known(setup))
+    with about("model"):
+        _check_model(model)
+        shape = make_transformer(model)
+    made = TrainingSetup(model=shape, **_known(setup))
     label = model if isinstance(model, str) else "llm"
     if isinstance(model, Mapping):
         label = str(model.get("name", label))
@@ -232,7 +234,7 @@ def _known(setup: dict[str, Any]) -> dict[str, Any]:
     for name in setup:
         if name not in known:  # the intended one may be an argument of the job
             own = [each for each in inspect.signature(llm_job).parameters if each != "setup"]
-            raise UnknownNameError("option of llm", name, [*known, *own])
+            raise UnknownNameError("option of llm", name, [*known, *own], key=name)
     check_options(TrainingSetup, ("model", *setup), "llm")
     return setup
 
