@@ -14,6 +14,7 @@ from xml.etree.ElementTree import ParseError
 from netsim.base.files import read_text as text_of
 from netsim.base.lazy import nx
 from netsim.base.units import Quantity
+from netsim.base.values import as_path
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network.from_graph import from_networkx
 from netsim.network.graph import GraphTopology
@@ -41,11 +42,9 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
     TraceError
         If the file cannot be read, or does not describe a network.
     """
-    if not isinstance(file, str | Path):
-        raise InputError(f"file must be a path, not {file!r}")
-    path = Path(file)
+    path = Path(as_path(file, "file"))
     if path.suffix not in _PARSERS:
-        raise UnknownNameError("suffix of a graph's file", path.suffix, _PARSERS)
+        raise UnknownNameError("suffix of a graph's file", path.suffix, _PARSERS, key="file")
     parsed = _PARSERS[path.suffix](read_text(path), path)
     try:
         return from_networkx(parsed, hosts=hosts, capacity=capacity, attribute=attribute,
@@ -53,7 +52,14 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
                              relay=relay, name=name or str(parsed.name) or path.stem,
                              loopback_uses_ports=loopback_uses_ports)
     except InputError as error:
-        raise TraceError(str(error), path) from error
+        raise in_file(error, path) from error
+
+
+def in_file(error: InputError, path: Path) -> TraceError:
+    """Return an error with the file that it is in."""
+    located = TraceError(str(error), path)
+    located.key = error.key
+    return located
 
 
 def read_text(path: Path) -> str:

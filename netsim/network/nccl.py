@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, decimal, parse_rate
-from netsim.base.values import as_path, as_whole, plain_numbers
+from netsim.base.values import about, as_choice, as_path, as_whole, refused
 from netsim.base.xml_tree import Element, read_xml
-from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
@@ -169,8 +169,7 @@ def read_nccl_server(file: str | Path, *, kinds: Mapping[str, str] | None = None
     NetsimWarning
         If an NVLink leads from a GPU to itself, which is left out.
     """
-    as_path(file, "file")
-    path = Path(file)
+    path = Path(as_path(file, "file"))
     root = read_xml(path)
     if root.name != "system":
         root.refuse(f"must be a <system>, not a <{root.name}>")
@@ -180,20 +179,19 @@ def read_nccl_server(file: str | Path, *, kinds: Mapping[str, str] | None = None
         _add_cpu(found, cpu, named)
     missing = sorted(named.keys() - found.devices.keys())
     if missing:
-        raise InputError(f"kinds: {path} has no device {missing[0]!r}")
+        raise InputError(f"kinds: {path} has no device {missing[0]!r}", "kinds")
     links = tuple(link for busid, gpu in found.gpus for link in _links(found, busid, gpu))
     return NcclServer(path, root.text("version", ""), tuple(found.cpus),
                       tuple(device for device, _ in found.devices.values()), links,
                       tuple(found.nets))
 
 
+@about("kinds")
 def _checked_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
-    if kinds is not None and not isinstance(kinds, Mapping):
-        raise InputError(f"kinds must be a table of bus ids and kinds, not {kinds!r}")
-    for busid, kind in (kinds or {}).items():
-        if kind not in _KINDS:
-            raise UnknownNameError(f"kind of device {busid!r}", kind, _KINDS)
-    return dict(kinds or {})
+    if not isinstance(kinds, Mapping | None):
+        raise refused("kinds", "a table of bus ids and kinds", kinds)
+    return {busid: as_choice(kind, f"kind of device {busid!r}", _KINDS)
+            for busid, kind in (kinds or {}).items()}
 
 
 def _add_cpu(found: _Found, cpu: Element, named: Mapping[str, str]) -> None:
@@ -329,7 +327,6 @@ _FABRIC = "fabric"
 
 
 @takes_wire
-@plain_numbers
 def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
          nic: Quantity | None = None, xgmi: Quantity | None = None,
          kinds: Mapping[str, str] | None = None, name: str | None = None,
@@ -370,7 +367,7 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
     InputError
         If an option is invalid.
     """
-    as_whole(servers, "servers", 1)
+    servers = as_whole(servers, "servers", 1)
     rates = {what: None if value is None else parse_rate(value, what)
              for what, value in (("nvlink", nvlink), ("nic", nic), ("xgmi", xgmi))}
     server = read_nccl_server(file, kinds=kinds)

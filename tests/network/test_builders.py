@@ -138,7 +138,7 @@ def test_edge_cloud() -> None:
     (lambda: netsim.leaf_spine(0, 1, 1), "leaves must be a whole number of at least 1, not 0"),
     (lambda: netsim.leaf_spine(1, 1.5, 1), "spines must be a whole number of at least 1, not 1.5"),
     (lambda: netsim.leaf_spine(1, 1, True), "hosts_per_leaf must be .* not True"),
-    (lambda: netsim.leaf_spine(1, 1, 1, oversubscription=0), "oversubscription must be a number "),
+    (lambda: netsim.leaf_spine(1, 1, 1, oversubscription=0), "oversubscription must be a finite number "),
     (lambda: netsim.leaf_spine(1, 1, 1, oversubscription="4:1"), "greater than 0, not '4:1'"),
     (lambda: netsim.leaf_spine(1, 1, 1, oversubscription=float("nan")), "greater than 0, not nan"),
     (lambda: netsim.fat_tree(3), "k must be even, not 3"),
