@@ -14,6 +14,7 @@ from netsim.base.values import (
     as_choice,
     as_flag,
     as_list,
+    as_share,
     as_whole,
     convert,
     known_names,
@@ -23,7 +24,7 @@ from netsim.base.values import (
 )
 from netsim.errors import InputError
 from netsim.llm.transformer import Transformer
-from netsim.models.gpus import as_flops, as_share, gpu_of
+from netsim.models.gpus import as_flops, gpu_of
 
 #: The orders in which ranks are numbered; the first name changes fastest.
 ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.plugins import Registry, parse_policy
-from netsim.base.values import about, as_number, check_options
+from netsim.base.values import about, as_number, as_share, check_options
 from netsim.errors import InputError, NetsimError
 from netsim.ties import below
 
@@ -93,7 +93,7 @@ class Slowdown:
     def __init__(self, alpha: float, xi1: float, k_min: float, degradation: Degradation) -> None:
         alpha = as_number(alpha, "alpha", least=0)
         self._k_min = as_number(k_min, "k_min", least=0)
-        self._xi1 = as_number(xi1, "xi1", above=0, most=1)
+        self._xi1 = as_share(xi1, "xi1")
         with about("degradation"):
             self._name, self._f = _function_of(degradation, alpha)
             self._table = self._tabulated(_CONTENDERS)

@@ -11,14 +11,19 @@ from typing import Any
 
 from netsim.base.files import read_text
 from netsim.base.units import format_bytes, parse_bytes
-from netsim.base.values import about, as_choice, as_number, check_options, convert, known_names
+from netsim.base.values import (
+    about,
+    as_choice,
+    as_number,
+    as_share,
+    check_options,
+    convert,
+    known_names,
+)
 from netsim.errors import InputError
 
 #: Operations per second of a GPU.
 as_flops = partial(as_number, above=0, most=1e30)
-
-#: A share that is not 0.
-as_share = partial(as_number, above=0, most=1)
 
 
 @known_names

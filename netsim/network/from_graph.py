@@ -16,6 +16,7 @@ from netsim.base.values import (
     as_flag,
     as_list,
     as_name,
+    as_share,
     as_weight,
     is_number,
     optional,
@@ -26,7 +27,7 @@ from netsim.errors import InputError, NetsimWarning
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Paths
 from netsim.network.spray import sprayed
-from netsim.network.wire import Wire, as_efficiency
+from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
 
 #: The attribute of edges whose numbers are bits per second, in the Internet Topology Zoo.
@@ -216,7 +217,7 @@ def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
     """Return the latencies and efficiencies that edges have as attributes."""
     latency = [parse_seconds(edge.get("latency", 0.0), f"{name}: latency", usual=LONG_LATENCY)
                for name, edge in zip(names, edges, strict=True)]
-    part = [as_efficiency(edge.get("efficiency", 1.0), f"{name}: efficiency")
+    part = [as_share(edge.get("efficiency", 1.0), f"{name}: efficiency")
             for name, edge in zip(names, edges, strict=True)]
     return Wire(len(edges), latency, part, link_names=tuple(names))
 

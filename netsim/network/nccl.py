@@ -19,6 +19,7 @@ from netsim.base.units import Quantity, decimal, parse_rate
 from netsim.base.values import about, as_choice, as_path, as_whole, refused
 from netsim.base.xml_tree import Element, read_xml
 from netsim.errors import InputError, NetsimWarning, TraceError
+from netsim.network.graph_files import in_file
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
@@ -372,7 +373,8 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
              for what, value in (("nvlink", nvlink), ("nic", nic), ("xgmi", xgmi))}
     server = read_nccl_server(file, kinds=kinds)
     inside = _inside(server, servers, **rates)
-    check_limit("cables", servers * len(inside.links), where=f"{servers:,} servers")
+    with about("servers"):
+        check_limit("cables", servers * len(inside.links), where=f"{servers:,} servers")
     return NcclNetwork(server, inside, servers, name or Path(file).stem, loopback_uses_ports)
 
 
@@ -473,8 +475,9 @@ def _inside(server: NcclServer, servers: int, nvlink: float | None, nic: float |
     check_limit("paths", len(server.gpus) ** 2, server.path, where=f"{len(server.gpus)} GPUs")
     nics = server.of_kind("nic")
     if servers > 1 and not nics:
-        raise TraceError(f"has no NIC, which GPU {server.gpus[0].busid} needs to reach another "
-                         "server; give servers = 1, or kinds", server.path)
+        raise in_file(InputError(f"has no NIC, which GPU {server.gpus[0].busid} needs to reach "
+                                 "another server; give servers = 1, or kinds", "servers"),
+                      server.path)
     names = _names(server)
     made = _Inside(list(names.values()))
     _add_pcie(made, server, names)
@@ -513,10 +516,10 @@ def _add_links(made: _Inside, server: NcclServer, names: Mapping[str, str],
     """Add NVLinks, xGMI and chip-to-chip links; parallel ones are one link."""
     direct = [link for link in server.links if link.kind != "c2c"]
     if direct and nvlink is not None:
-        if any(link.kind == "xgmi" for link in direct):
-            raise TraceError("has xGMI links; give xgmi, the rate of each of them, instead of "
-                             "nvlink", server.path)
-        raise TraceError("has NVLinks; leave out nvlink", server.path)
+        xgmis = any(link.kind == "xgmi" for link in direct)
+        why = ("has xGMI links; give xgmi, the rate of each of them, instead of nvlink" if xgmis
+               else "has NVLinks; leave out nvlink")
+        raise in_file(InputError(why, "nvlink"), server.path)
     if not direct and nvlink is None:
         raise TraceError('has no NVLinks; give nvlink, of each GPU, such as "600GB/s", or 0 if '
                          "there are none", server.path)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.base.values import as_number, convert, same
+from netsim.base.values import as_number, as_share, convert, same
 from netsim.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -17,9 +17,6 @@ Ints = NDArray[np.int64]
 
 #: Relative distance within which a number of packets counts as whole.
 _WHOLE = 1e-12
-
-#: The part of a link's capacity that flows can use.
-as_efficiency = partial(as_number, above=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +109,7 @@ class Wire:
             as_number(self.latency[link], f"{names[link]}: latency", least=0)
         wrong = ~((self.efficiency > 0) & (self.efficiency <= 1))
         for link in np.flatnonzero(wrong)[:1].tolist():
-            as_efficiency(self.efficiency[link], f"{names[link]}: efficiency")
+            as_share(self.efficiency[link], f"{names[link]}: efficiency")
         # Many links share few formats.
         code = dict.fromkeys([packet, *self.link_packets.values()])
         self._formats = [each for each in code if each is not None]

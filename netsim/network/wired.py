@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from netsim.base.files import read_text
 from netsim.base.units import LONG_LATENCY, parse_bytes, parse_seconds
-from netsim.base.values import about, as_choice, known_names, refused
+from netsim.base.values import about, as_choice, as_share, known_names, refused
 from netsim.errors import InputError
 from netsim.network.topology import Topology
-from netsim.network.wire import Packet, Wire, as_efficiency
+from netsim.network.wire import Packet, Wire
 
 #: Options that `takes_wire` adds to a builder.
 WIRE_OPTIONS = ("latency", "efficiency", "packet", "overhead", "profile")
@@ -134,7 +134,7 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     for links, value, what in _by_link(network, latency, "latency"):
         seconds[links] = parse_seconds(value, what, usual=LONG_LATENCY)
     for links, value, what in _by_link(network, efficiency, "efficiency"):
-        part[links] = as_efficiency(value, what)
+        part[links] = as_share(value, what)
     for links, value, what in _by_link(network, packet, "packet", ("payload", "header")):
         for link in links.tolist():
             formats[link] = _packet(value, what)
