@@ -21,6 +21,7 @@ from netsim.base.values import (
     is_number,
     optional,
     plain,
+    refuse_twice,
     refused,
 )
 from netsim.errors import InputError, NetsimWarning
@@ -231,14 +232,11 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | str | None, label: str) 
             hosts = list(hosts)
         chosen: list[Hashable] = list(as_list(
             hosts, f"network {label!r}: hosts", object, "nodes"))
-        seen: set[Hashable] = set()
         for node in chosen:
             if not isinstance(node, Hashable) or node not in graph:
                 raise InputError(f"network {label!r}: the host {node!r} is not a node of the "
                                  f"graph, which has {reprlib.repr(list(graph))[1:-1]}")
-            if node in seen:
-                raise InputError(f"network {label!r}: the host {node!r} is listed twice")
-            seen.add(node)
+        refuse_twice(chosen, f"network {label!r}: hosts lists twice")
     else:
         chosen = [node for node, attributes in graph.nodes.items()
                   if _is_host(node, attributes, label)]

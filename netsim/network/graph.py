@@ -99,11 +99,7 @@ class GraphTopology(Topology):
         of (src, dst, key) and the node.
         """
         src, dst, key = (np.asarray(each, dtype=np.int64) for each in (src, dst, key))
-        for host in (src, dst):
-            outside = host[(host < 0) | (host >= self.hosts)]
-            if len(outside):
-                raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
-                                 f"the hosts 0 to {self.hosts - 1}")
+        self._check_range(src, dst)
         hashes = flow_hash(src, dst, key) if self.routing != "shortest" else None
         flows: list[Ints] = [np.empty(0, np.int64)]
         links: list[Ints] = [np.empty(0, np.int64)]

@@ -418,11 +418,7 @@ class NcclNetwork(Topology):
         """Return the path of each flow, whatever its key; see `Topology.routes`."""
         per, links = len(self._inside.links), []
         ptr = np.zeros(len(src) + 1, np.int64)
-        for host in (src, dst):
-            outside = host[(host < 0) | (host >= self.hosts)]
-            if len(outside):
-                raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
-                                 f"the hosts 0 to {self.hosts - 1}")
+        self._check_range(src, dst)
         for k, (one, other) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
             (s, gpu), (t, end) = divmod(one, self.gpus), divmod(other, self.gpus)
             if s == t:

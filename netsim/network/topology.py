@@ -306,6 +306,13 @@ class Topology:
         """
         raise NotImplementedError(f"{type(self).__name__} must implement routes")
 
+    def _check_range(self, *hosts: Ints) -> None:
+        for host in hosts:
+            outside = host[(host < 0) | (host >= self.hosts)]
+            if len(outside):
+                raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
+                                 f"the hosts 0 to {self.hosts - 1}")
+
     def wire_bytes(self, nbytes: NDArray[np.float64], src: NDArray[np.int64],
                    dst: NDArray[np.int64], key: NDArray[np.int64], ptr: NDArray[np.int64],
                    links: NDArray[np.int64]) -> NDArray[np.float64]:

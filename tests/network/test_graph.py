@@ -153,7 +153,7 @@ def lonely(graph: nx.Graph) -> nx.Graph:
      r"only 'd' has a single neighbour; name the hosts in hosts=\[...\]"),
     (two_switches(), {"capacity": 1, "hosts": ["a", "z"]}, InputError,
      "host 'z' is not a node of the graph, which has '.', '.'"),
-    (two_switches(), {"capacity": 1, "hosts": ["a", "a"]}, InputError, "host 'a' is listed twice"),
+    (two_switches(), {"capacity": 1, "hosts": ["a", "a"]}, InputError, "hosts lists twice a"),
     (two_switches(), {"capacity": 1, "hosts": []}, InputError, "has no host"),
     (two_switches(), {"capacity": 1, "hosts": 5}, InputError, "hosts must be a list of nodes, not"),
     (two_switches(), {"capacity": 1, "hosts": "a"}, InputError, "a list of nodes, not 'a'"),
