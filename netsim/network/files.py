@@ -113,8 +113,8 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     # The keys of an instance name the unit of its capacities, so that low rates are no mistake.
     has_units = path.suffix == ".json" and kind == "big-switch" and not _RATES & changes.keys()
     try:
-        with question_units(False) if has_units else nullcontext():
-            network = _make(path, kind, description | changes)
+        with in_file(path), question_units(False) if has_units else nullcontext():
+            network = make_network(kind, **description | changes)
     except TraceError as error:
         if error.path == path and error.key in changes and error.__cause__ is not None:
             raise error.__cause__ from None  # the error is in the changes, not in the file
@@ -144,15 +144,6 @@ def changed_name(name: str, changes: Mapping[str, Any]) -> str:
                 for key, value in changes.items()}
     listed = ", ".join(f"{key}={value}" for key, value in options.items())
     return f"{base} ({listed})" if listed else base
-
-
-def _make(path: Path, kind: str, options: Mapping[str, Any]) -> Topology:
-    try:
-        return make_network(kind, **options)
-    except TraceError:
-        raise  # the error already names the file of a graph
-    except InputError as error:
-        raise in_file(error, path) from error
 
 
 def _describe(path: Path) -> dict[str, Any]:

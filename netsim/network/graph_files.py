@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -46,20 +47,22 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
     if path.suffix not in _PARSERS:
         raise UnknownNameError("suffix of a graph's file", path.suffix, _PARSERS, key="file")
     parsed = _PARSERS[path.suffix](read_text(path), path)
-    try:
+    with in_file(path):
         return from_networkx(parsed, hosts=hosts, capacity=capacity, attribute=attribute,
                              unit=unit, directed=directed, routing=routing, paths=paths,
                              relay=relay, name=name or str(parsed.name) or path.stem,
                              loopback_uses_ports=loopback_uses_ports)
+
+
+@contextmanager
+def in_file(path: Path) -> Iterator[None]:
+    """Give errors in this context the file that they are in, unless they have one."""
+    try:
+        yield
+    except TraceError:
+        raise
     except InputError as error:
-        raise in_file(error, path) from error
-
-
-def in_file(error: InputError, path: Path) -> TraceError:
-    """Return an error with the file that it is in."""
-    located = TraceError(str(error), path)
-    located.key = error.key
-    return located
+        raise TraceError(str(error), path, key=error.key) from error
 
 
 def read_text(path: Path) -> str:

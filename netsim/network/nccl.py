@@ -19,7 +19,6 @@ from netsim.base.units import Quantity, decimal, parse_rate
 from netsim.base.values import about, as_choice, as_path, as_whole, refused
 from netsim.base.xml_tree import Element, read_xml
 from netsim.errors import InputError, NetsimWarning, TraceError
-from netsim.network.graph_files import in_file
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
@@ -471,9 +470,8 @@ def _inside(server: NcclServer, servers: int, nvlink: float | None, nic: float |
     check_limit("paths", len(server.gpus) ** 2, server.path, where=f"{len(server.gpus)} GPUs")
     nics = server.of_kind("nic")
     if servers > 1 and not nics:
-        raise in_file(InputError(f"has no NIC, which GPU {server.gpus[0].busid} needs to reach "
-                                 "another server; give servers = 1, or kinds", "servers"),
-                      server.path)
+        raise TraceError(f"has no NIC, which GPU {server.gpus[0].busid} needs to reach another "
+                         "server; give servers = 1, or kinds", server.path, key="servers")
     names = _names(server)
     made = _Inside(list(names.values()))
     _add_pcie(made, server, names)
@@ -513,9 +511,8 @@ def _add_links(made: _Inside, server: NcclServer, names: Mapping[str, str],
     direct = [link for link in server.links if link.kind != "c2c"]
     if direct and nvlink is not None:
         xgmis = any(link.kind == "xgmi" for link in direct)
-        why = ("has xGMI links; give xgmi, the rate of each of them, instead of nvlink" if xgmis
-               else "has NVLinks; leave out nvlink")
-        raise in_file(InputError(why, "nvlink"), server.path)
+        raise TraceError("has xGMI links; give xgmi, the rate of each of them, instead of nvlink"
+                         if xgmis else "has NVLinks; leave out nvlink", server.path, key="nvlink")
     if not direct and nvlink is None:
         raise TraceError('has no NVLinks; give nvlink, of each GPU, such as "600GB/s", or 0 if '
                          "there are none", server.path)

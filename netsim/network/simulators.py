@@ -119,14 +119,10 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     moved = [cable._replace(start=number[cable.start], end=number[cable.end])
              for cable in cables]
     names = [f"{kinds.get(node, 'host')}-{node}" for node in order]
-    try:
+    with in_file(path):
         return cabled(name or path.stem, names, len(hosts), moved, routing=routing, relay=False,
                       paths=_inside(names, moved, path) or None,
                       loopback_uses_ports=loopback_uses_ports)
-    except TraceError:
-        raise
-    except InputError as error:
-        raise in_file(error, path) from error
 
 
 def _inside(names: Sequence[str], cables: Sequence[Cable], path: Path
@@ -291,14 +287,10 @@ def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     """
     path = Path(as_path(file, "file"))
     plan = htsim_tiers(path)
-    try:
+    with in_file(path):
         made = cabled(name or path.stem, plan.names(), plan.nodes, list(plan.cables()),
                       routing=routing, relay=False, loopback_uses_ports=loopback_uses_ports,
                       layers=plan.layers())
-    except TraceError:
-        raise
-    except InputError as error:
-        raise in_file(error, path) from error
     made.cables.bisection = plan.bisection()
     return made
 
