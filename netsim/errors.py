@@ -163,6 +163,11 @@ class _Located(_Printable):
 class TraceError(_Located, InputError):
     """An invalid trace or instance file: ``TraceError(message, path, line)``."""
 
+    def __init__(self, message: str, path: str | Path | None = None, line: int | None = None, *,
+                 key: str = "") -> None:
+        super().__init__(message, path, line)
+        self.key = key
+
 
 class SpecError(InputError):
     """An invalid experiment file, or an invalid key of it.

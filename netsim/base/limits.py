@@ -8,15 +8,14 @@ them, as do the tables of workloads and networks in experiment files.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netsim.base.values import as_whole
-from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.base.values import about, as_choice, as_whole, refused
+from netsim.errors import InputError, TraceError
 
 
 class Limit(NamedTuple):
@@ -48,15 +47,14 @@ _limits: ContextVar[Mapping[str, int] | None] = ContextVar("_limits", default=No
 @contextmanager
 def limited(changes: Any = None) -> Iterator[None]:
     """Apply limits to what is read in this context; `changes` has new ones by name."""
-    if not isinstance(changes, Mapping | None):
-        raise InputError("limits must be a table of numbers by name, such as {hosts = 2000000}, "
-                         f"not {reprlib.repr(changes)}")
-    for name, number in (changes or {}).items():
-        if name not in LIMITS:
-            raise UnknownNameError("limit", name, LIMITS)
-        as_whole(number, f"limits: {name}", 1)
+    with about("limits"):
+        if not isinstance(changes, Mapping | None):
+            raise refused("limits", "a table of numbers by name, such as {hosts = 2000000}",
+                          changes)
+        own = {as_choice(name, "limit", LIMITS): as_whole(number, f"limits: {name}", 1)
+               for name, number in (changes or {}).items()}
     around = _limits.get() or {name: limit.most for name, limit in LIMITS.items()}
-    token = _limits.set({**around, **(changes or {})})
+    token = _limits.set({**around, **own})
     try:
         yield
     finally:

@@ -238,6 +238,10 @@ def as_weight(value: Any, what: str) -> float:
     return float(as_number(value, what, above=0))
 
 
+#: Converts a share: above 0, and at most 1.
+as_share = functools.partial(as_number, above=0, most=1)
+
+
 def as_flag(value: Any, what: str) -> bool:
     """Convert true or false."""
     flag = plain(value)

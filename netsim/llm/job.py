@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import check_options
+from netsim.base.values import about
 from netsim.errors import InputError, UnknownNameError
 from netsim.llm.rank_program import RankStep, rank_program
 from netsim.llm.setup import TrainingSetup
@@ -207,8 +207,11 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     >>> job.ranks, len(job.operations)
     (8, 3283)
     """
-    _check_model(model)
-    made = TrainingSetup(model=make_transformer(model), **_known(setup))
+    with about("model"):
+        _check_model(model)
+        shape = make_transformer(model)
+    _check_options(setup)
+    made = TrainingSetup(model=shape, **setup)
     label = model if isinstance(model, str) else "llm"
     if isinstance(model, Mapping):
         label = str(model.get("name", label))
@@ -227,14 +230,12 @@ def _check_model(model: object) -> None:
             'options of the job stand beside its model, as in {llm = "llama-7b", tp = 2}')
 
 
-def _known(setup: dict[str, Any]) -> dict[str, Any]:
+def _check_options(setup: Mapping[str, Any]) -> None:
     known = [field.name for field in fields(TrainingSetup)]
     for name in setup:
         if name not in known:  # the intended one may be an argument of the job
             own = [each for each in inspect.signature(llm_job).parameters if each != "setup"]
-            raise UnknownNameError("option of llm", name, [*known, *own])
-    check_options(TrainingSetup, ("model", *setup), "llm")
-    return setup
+            raise UnknownNameError("option of llm", name, [*known, *own], key=name)
 
 
 @lru_cache(maxsize=8)

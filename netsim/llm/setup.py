@@ -3,32 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from netsim.base.brief import brief
 from netsim.base.units import parse_seconds
-from netsim.base.values import as_list, as_whole, is_number, plain_numbers, same
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import (
+    as_choice,
+    as_flag,
+    as_list,
+    as_share,
+    as_whole,
+    convert,
+    known_names,
+    optional,
+    refused,
+    same,
+)
+from netsim.errors import InputError
 from netsim.llm.transformer import Transformer
-from netsim.models.gpus import gpu_of
+from netsim.models.gpus import as_flops, gpu_of
 
 #: The orders in which ranks are numbered; the first name changes fastest.
 ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
 
-_CHOICES = {"schedule": ("gpipe", "1f1b", "interleaved"), "tensors": ("fused", "split"),
-            "bucket_stages": ("first", "all"), "recompute": ("none", "selective", "full"),
-            "order": ORDERS}
 #: Most passes of a layer on a rank in an iteration; more are mistakes, and would not fit in memory.
 _MOST_LAYERS = 10**8
 
-_FLAGS = ("sequence_parallel", "overlap_grad_reduce", "overlap_param_gather", "tp_overlap",
-          "pp_overlap", "step_barrier")
-_COUNTS = ("tp", "cp", "ep", "dp", "pp", "vpp", "micro_batch", "global_batch", "dtype_bytes",
-           "grad_bytes", "allgather_bucket_size")
 
 
-@plain_numbers
+def _peak_flops(value: Any, what: str) -> float:
+    return as_flops(gpu_of(value).flops if isinstance(value, str) else value, what)
+
+
+def _forward_s(value: Any, what: str) -> tuple[float, ...]:
+    given = as_list(value, what, object, "durations")
+    if len(given) != 3:
+        raise refused(what, "three durations, of attention, MLP and head", value)
+    return tuple(parse_seconds(each, what) for each in given)
+
+
+_CONVERTERS: dict[str, Callable[[Any, str], Any]] = {
+    **dict.fromkeys(("tp", "cp", "ep", "dp", "pp", "vpp", "micro_batch", "global_batch",
+                     "dtype_bytes", "grad_bytes", "allgather_bucket_size"),
+                    partial(as_whole, least=1)),
+    **dict.fromkeys(("group", "bucket_size"), optional(partial(as_whole, least=1))),
+    **dict.fromkeys(("vocab_multiple", "prefetch"), as_whole), "zero": partial(as_whole, most=3),
+    **{name: partial(as_choice, choices=choices) for name, choices in (
+        ("schedule", ("gpipe", "1f1b", "interleaved")), ("tensors", ("fused", "split")),
+        ("bucket_stages", ("first", "all")), ("recompute", ("none", "selective", "full")),
+        ("order", ORDERS))},
+    **dict.fromkeys(("sequence_parallel", "overlap_grad_reduce", "overlap_param_gather",
+                     "tp_overlap", "pp_overlap", "step_barrier"), as_flag),
+    "peak_flops": _peak_flops, "utilisation": as_share, "forward_s": optional(_forward_s),
+    "optimizer_s": parse_seconds}
+
+
+@known_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSetup:
     """How a transformer is trained.
@@ -131,47 +164,18 @@ class TrainingSetup:
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
-        self._check_values()
+        convert(self, "llm", **_CONVERTERS)
         if problems := list(self._problems()):
-            raise InputError(f"llm: {'; '.join(problems)}")
-
-    def _check_values(self) -> None:
-        for name in _COUNTS:
-            as_whole(getattr(self, name), f"llm: {name}", 1)
-        as_whole(self.zero, "llm: zero", 0, 3)
-        for name in ("vocab_multiple", "prefetch"):
-            as_whole(getattr(self, name), f"llm: {name}", 0)
-        for name in ("group", "bucket_size"):
-            if getattr(self, name) is not None:
-                as_whole(getattr(self, name), f"llm: {name}", 1)
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UnknownNameError(f"llm: {name}", getattr(self, name), choices)
-        for name in _FLAGS:
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"llm: {name} must be true or false, not {getattr(self, name)!r}")
-        if isinstance(self.peak_flops, str):
-            object.__setattr__(self, "peak_flops", gpu_of(self.peak_flops).flops)
-        for name, most in (("peak_flops", 1e30), ("utilisation", 1.0)):
-            value = getattr(self, name)
-            if not (is_number(value) and 0 < value <= most):
-                raise InputError(f"llm: {name} must be a number above 0, at most {most:g}, not "
-                                 f"{value!r}")
-        object.__setattr__(self, "optimizer_s", parse_seconds(self.optimizer_s, "llm: optimizer_s"))
-        if self.forward_s is not None:
-            given = as_list(self.forward_s, "llm: forward_s", object, "durations")
-            if len(given) != 3:
-                raise InputError("llm: forward_s must be three durations, of attention, MLP and "
-                                 f"head, not {self.forward_s!r}")
-            object.__setattr__(self, "forward_s", tuple(
-                parse_seconds(each, "llm: forward_s") for each in given))
+            raise InputError(f"llm: {'; '.join(text for _, text in problems)}", problems[0][0])
 
     # --- what does not fit ----------------------------------------------------------------
 
-    def _problems(self) -> Iterator[str]:
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """Yield what does not fit, each with an option that is to blame."""
         model, tp = self.model, self.tp
         if (size := self.world // self.pp * self.micro_batches * model.layers) > _MOST_LAYERS:
-            yield (f"an iteration has {size:,} passes of a layer on a rank, more than "
+            yield ("global_batch",
+                   f"an iteration has {size:,} passes of a layer on a rank, more than "
                    f"{_MOST_LAYERS:,}")
         for name, value, *factors in (
                 ("global_batch", self.global_batch, "micro_batch", "dp"),
@@ -185,57 +189,63 @@ class TrainingSetup:
             if value % math.prod(own := [getattr(self, each) for each in factors]):
                 terms = [" x ".join(factors), " x ".join(f"{each:,}" for each in own),
                          f"{math.prod(own):,}"]
-                yield (f"{name}, {value:,}, is not a multiple of "
+                yield (next(each for each in reversed(factors) if getattr(self, each) > 1),
+                       f"{name}, {value:,}, is not a multiple of "
                        f"{' = '.join(dict.fromkeys(terms))}")
         if (self.sequence_parallel and not model.sequence % self.cp
                 and (model.sequence // self.cp) % tp):
-            yield (f"with sequence_parallel, sequence/cp, {model.sequence // self.cp:,}, must be a "
+            yield ("tp",
+                   f"with sequence_parallel, sequence/cp, {model.sequence // self.cp:,}, must be a "
                    f"multiple of tp = {tp}")
         yield from self._problems_of_experts()
         yield from self._problems_of_pipelines()
         yield from self._problems_of_zero()
 
-    def _problems_of_experts(self) -> Iterator[str]:
+    def _problems_of_experts(self) -> Iterator[tuple[str, str]]:
         if not self.model.experts:
             if self.ep > 1:
-                yield f"ep = {self.ep} needs a model with experts"
+                yield "ep", f"ep = {self.ep} needs a model with experts"
             return
         if self.tp > 1 and not self.sequence_parallel:
-            yield "experts with tp > 1 need sequence_parallel, as in Megatron"
+            yield "tp", "experts with tp > 1 need sequence_parallel, as in Megatron"
         if self.forward_s is not None and self.model.shared_ffn:
-            yield "forward_s has no time for shared experts"
+            yield "forward_s", "forward_s has no time for shared experts"
         if (self.pp > 1 and not self.order.endswith("pp")
                 and self.dp * self.cp // self.ep != self.dp):
-            yield (f"experts with pp > 1 and dp cp/ep = {self.dp * self.cp // self.ep} other than "
+            yield ("order",
+                   f"experts with pp > 1 and dp cp/ep = {self.dp * self.cp // self.ep} other than "
                    f"dp = {self.dp} need an order that ends in pp, not {self.order!r}")
 
-    def _problems_of_pipelines(self) -> Iterator[str]:
+    def _problems_of_pipelines(self) -> Iterator[tuple[str, str]]:
         if (self.schedule == "interleaved") != (self.vpp > 1):
-            yield (f"schedule must be 'interleaved' exactly if vpp > 1; it is {self.schedule!r}, "
+            yield ("schedule",
+                   f"schedule must be 'interleaved' exactly if vpp > 1; it is {self.schedule!r}, "
                    f"and vpp = {self.vpp}")
         if self.vpp > 1 and self.pp == 1:
-            yield f"vpp = {self.vpp} needs pp > 1"
+            yield "vpp", f"vpp = {self.vpp} needs pp > 1"
         elif self.vpp > 1:
             group, batches = self.group_size, self.micro_batches
             if not self.pp <= group <= batches:
-                yield (f"group must be from pp = {self.pp} to the number of micro-batches, "
+                yield ("group",
+                       f"group must be from pp = {self.pp} to the number of micro-batches, "
                        f"{batches}, not {group}")
             elif 0 < batches % group < self.pp:
-                yield (f"the last group has {batches % group} of {batches} micro-batches, fewer "
+                yield ("group",
+                       f"the last group has {batches % group} of {batches} micro-batches, fewer "
                        f"than pp = {self.pp}; group is {group}")
         elif self.group is not None:
-            yield "group is for schedule = 'interleaved'"
+            yield "group", "group is for schedule = 'interleaved'"
 
-    def _problems_of_zero(self) -> Iterator[str]:
+    def _problems_of_zero(self) -> Iterator[tuple[str, str]]:
         if self.zero >= 2:
             if self.pp > 1:
-                yield f"zero = {self.zero} and pp > 1 are incompatible, as in DeepSpeed"
+                yield "zero", f"zero = {self.zero} and pp > 1 are incompatible, as in DeepSpeed"
             if self.model.experts:
-                yield f"zero = {self.zero} is not for models with experts"
+                yield "zero", f"zero = {self.zero} is not for models with experts"
             if not self.overlap_grad_reduce:
-                yield f"zero = {self.zero} needs overlap_grad_reduce"
+                yield "zero", f"zero = {self.zero} needs overlap_grad_reduce"
         if self.overlap_param_gather and self.zero != 1:
-            yield f"overlap_param_gather needs zero = 1, not {self.zero}"
+            yield "overlap_param_gather", f"overlap_param_gather needs zero = 1, not {self.zero}"
 
     # --- what follows -----------------------------------------------------------------------
 

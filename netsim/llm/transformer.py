@@ -6,20 +6,29 @@ import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from netsim.base.brief import brief
 from netsim.base.files import read_text
 from netsim.base.plugins import Registry, parse_policy
-from netsim.base.values import as_whole, check_options, plain_numbers, same
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import (
+    as_choice,
+    as_flag,
+    as_whole,
+    check_options,
+    convert,
+    known_names,
+    refused,
+    same,
+)
+from netsim.errors import InputError
 
-#: The values of options that are words.
-_CHOICES = {"mlp": ("gelu", "swiglu"), "norm": ("layer", "rms"), "positions": ("rope", "learned")}
+_count = partial(as_whole, least=1)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
     """The shape of a decoder-only transformer.
@@ -83,40 +92,28 @@ class Transformer:
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
-        owner = "transformer"
-        for name in ("layers", "hidden", "ffn", "heads", "vocab", "sequence"):
-            as_whole(getattr(self, name), f"{owner}: {name}", 1)
-        for name in ("kv_heads", "head_dim", "experts", "top_k", "moe_ffn", "shared_ffn",
-                     "dense_first"):
-            as_whole(getattr(self, name), f"{owner}: {name}", 0)
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UnknownNameError(f"{owner}: {name}", getattr(self, name), choices)
-        for name in ("bias", "tied"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{owner}: {name} must be true or false, not "
-                                 f"{getattr(self, name)!r}")
+        of_experts = "top_k", "moe_ffn", "shared_ffn", "dense_first"
+        convert(self, "transformer", layers=_count, hidden=_count, ffn=_count, heads=_count,
+                vocab=_count, sequence=_count, bias=as_flag, tied=as_flag,
+                mlp=partial(as_choice, choices=("gelu", "swiglu")),
+                norm=partial(as_choice, choices=("layer", "rms")),
+                positions=partial(as_choice, choices=("rope", "learned")),
+                **dict.fromkeys(("kv_heads", "head_dim", "experts", *of_experts), as_whole))
         if not self.head_dim and self.hidden % self.heads:
-            raise InputError(f"{owner}: hidden, {self.hidden}, is not a multiple of the "
-                             f"{self.heads} heads; give head_dim")
+            raise InputError(f"transformer: hidden, {self.hidden}, is not a multiple of the "
+                             f"{self.heads} heads; give head_dim", "hidden")
         object.__setattr__(self, "kv_heads", self.kv_heads or self.heads)
         object.__setattr__(self, "head_dim", self.head_dim or self.hidden // self.heads)
         if self.heads % self.kv_heads:
-            raise InputError(f"{owner}: heads, {self.heads}, must be a multiple of kv_heads, "
-                             f"{self.kv_heads}")
-        self._check_experts(owner)
-
-    def _check_experts(self, owner: str) -> None:
-        if not self.experts:
-            given = [name for name in ("top_k", "moe_ffn", "shared_ffn", "dense_first")
-                     if getattr(self, name)]
-            if given:
-                raise InputError(f"{owner}: {given[0]} is for a mixture of experts, and there are "
-                                 "no experts")
-            return
-        as_whole(self.top_k, f"{owner}: top_k", 1, self.experts)
-        as_whole(self.moe_ffn, f"{owner}: moe_ffn", 1)
-        as_whole(self.dense_first, f"{owner}: dense_first", 0, self.layers)
+            raise InputError(f"transformer: heads, {self.heads}, must be a multiple of kv_heads, "
+                             f"{self.kv_heads}", "kv_heads")
+        if self.experts:
+            convert(self, "transformer", top_k=partial(_count, most=self.experts), moe_ffn=_count,
+                    dense_first=partial(as_whole, most=self.layers))
+        for name in of_experts:
+            if getattr(self, name) and not self.experts:
+                raise InputError(f"transformer: {name} is for a mixture of experts, and there are "
+                                 "no experts", name)
 
     @property
     def mlp_matrices(self) -> int:
@@ -216,7 +213,7 @@ def make_transformer(model: str | Mapping[str, Any] | Transformer, **changes: An
     if isinstance(model, Transformer):
         return replace(model, **changes)
     if not isinstance(model, str | Mapping):
-        raise InputError(f"model must be a name, a mapping or a Transformer, not {model!r}")
+        raise refused("model", "a name, a mapping or a Transformer", model)
     if isinstance(model, Mapping) and "name" not in model:
         given = {**model, **changes}
         check_options(Transformer, given, "transformer")

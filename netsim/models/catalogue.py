@@ -16,7 +16,7 @@ from typing import Any
 from netsim.base.files import read_text
 from netsim.base.plugins import Registry
 from netsim.base.units import format_bytes
-from netsim.base.values import as_whole, known_names, plain_numbers
+from netsim.base.values import about, as_whole, known_names, plain
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.gpus import Gpu, gpu_of
@@ -56,7 +56,7 @@ def parallel_models(gpu: str | Mapping[str, Any] | Gpu = GPU) -> dict[str, int]:
     return {name: least for name, least in found.items() if least is not None}
 
 
-@plain_numbers
+@known_names
 def models_for(gpus: int, gpu: str | Mapping[str, Any] | Gpu = GPU) -> tuple[ParallelModel, ...]:
     """Make all models of the catalogue that can be trained on a number of GPUs.
 
@@ -74,8 +74,8 @@ def models_for(gpus: int, gpu: str | Mapping[str, Any] | Gpu = GPU) -> tuple[Par
     InputError
         If `gpus` is not a whole number of at least 1, or there is no such GPU.
     """
-    as_whole(gpus, "gpus", 1)  # which 20.0 is not, though a cache takes it for 20
-    return _models_for(gpus, gpu_of(gpu))
+    # A cache takes 20.0 for 20.
+    return _models_for(as_whole(gpus, "gpus", 1), gpu_of(gpu))
 
 
 @cache
@@ -84,7 +84,7 @@ def _models_for(gpus: int, gpu: Gpu) -> tuple[ParallelModel, ...]:
                  if least <= gpus)
 
 
-@plain_numbers
+@known_names
 def make_model(name: str, gpus: int, *, stages: int | None = None,
                gpu: str | Mapping[str, Any] | Gpu | None = None, **options: Any) -> ParallelModel:
     """Make a model that is trained on a number of GPUs.
@@ -124,10 +124,12 @@ def make_model(name: str, gpus: int, *, stages: int | None = None,
     """
     options |= {option: value for option, value in (("stages", stages), ("gpu", gpu))
                 if value is not None}
-    made = MODELS.resolve(name)(gpus, **options)
+    with about("name"):
+        make = MODELS.resolve(name)
+    made = make(plain(gpus), **plain(options))
     if not isinstance(made, ParallelModel):
         raise InputError(f"{name!r} is not a model: it must return a netsim.ParallelModel, not "
-                         f"{reprlib.repr(made)}")
+                         f"{reprlib.repr(made)}", "name")
     return made
 
 
@@ -142,22 +144,21 @@ class _PublishedModel:
 
     def __call__(self, gpus: int, *, stages: int | None = None,
                  gpu: str | Mapping[str, Any] | Gpu = GPU, **options: Any) -> ParallelModel:
-        as_whole(gpus, "gpus", 1)
-        kind, name = gpu_of(gpu), self.name
+        gpus, kind, name = as_whole(gpus, "gpus", 1), gpu_of(gpu), self.name
         least = self.least_stages(kind)
         if least is None:
             raise InputError(f"model {name!r} has layers that do not fit into a GPU of "
-                             f"{format_bytes(kind.memory)}")
+                             f"{format_bytes(kind.memory)}", "gpu")
         if stages is None:
             if gpus < least:
                 raise InputError(f"model {name!r} needs at least {least} GPUs to fit into their "
-                                 f"memory, not {gpus}")
+                                 f"memory, not {gpus}", "gpus")
             stages = least
-        as_whole(stages, f"stages of model {name!r} on {gpus} GPUs", least,
-                    max(min(gpus, self.facts["layers"]), least))
+        stages = as_whole(stages, f"model {name!r} on {gpus} GPUs: stages", least,
+                          max(min(gpus, self.facts["layers"]), least))
         if gpus < stages:
             raise InputError(f"model {name!r} of {stages} stages needs at least {stages} GPUs, "
-                             f"not {gpus}")
+                             f"not {gpus}", "gpus")
         return ParallelModel(_stages(self.facts, gpus, stages, kind), name=name, **options)
 
     def least_stages(self, gpu: Gpu) -> int | None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.plugins import Registry, parse_policy
-from netsim.base.values import LARGEST, check_options, is_number
+from netsim.base.values import about, as_number, as_share, check_options
 from netsim.errors import InputError, NetsimError
 from netsim.ties import below
 
@@ -91,14 +91,12 @@ class Slowdown:
     """
 
     def __init__(self, alpha: float, xi1: float, k_min: float, degradation: Degradation) -> None:
-        for name, value in (("alpha", alpha), ("k_min", k_min)):
-            if not (is_number(value) and 0 <= value <= LARGEST):
-                raise InputError(f"{name} must be a number of at least 0, not {value!r}")
-        if not (is_number(xi1) and 0 < xi1 <= 1):
-            raise InputError(f"xi1 must be in (0, 1], not {xi1!r}")
-        self._name, self._f = _function_of(degradation, alpha)
-        self._xi1, self._k_min = xi1, k_min
-        self._table = self._tabulated(_CONTENDERS)
+        alpha = as_number(alpha, "alpha", least=0)
+        self._k_min = as_number(k_min, "k_min", least=0)
+        self._xi1 = as_share(xi1, "xi1")
+        with about("degradation"):
+            self._name, self._f = _function_of(degradation, alpha)
+            self._table = self._tabulated(_CONTENDERS)
 
     def __call__(self, contenders: ArrayLike) -> NDArray[np.float64]:
         """Look up f for arrays of whole numbers of contenders, each at least 1."""

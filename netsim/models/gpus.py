@@ -5,16 +5,28 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from netsim.base.files import read_text
 from netsim.base.units import format_bytes, parse_bytes
-from netsim.base.values import check_options, is_number, plain_numbers
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import (
+    about,
+    as_choice,
+    as_number,
+    as_share,
+    check_options,
+    convert,
+    known_names,
+)
+from netsim.errors import InputError
+
+#: Operations per second of a GPU.
+as_flops = partial(as_number, above=0, most=1e30)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """A kind of GPU.
@@ -44,12 +56,8 @@ class Gpu:
     utilisation: float = 0.4
 
     def __post_init__(self) -> None:
-        for name, most in (("flops", 1e30), ("utilisation", 1.0)):
-            value = getattr(self, name)
-            if not (is_number(value) and 0 < value <= most):
-                raise InputError(f"{name} of a GPU must be a number above 0, at most {most:g}, "
-                                 f"not {value!r}")
-        object.__setattr__(self, "memory", parse_bytes(self.memory, "memory of a GPU", least=1))
+        convert(self, "GPU", flops=as_flops, memory=partial(parse_bytes, least=1),
+                utilisation=as_share)
 
     @property
     def speed(self) -> float:
@@ -57,14 +65,13 @@ class Gpu:
         return self.flops * self.utilisation
 
 
+@about("gpu")
 def gpu_of(given: str | Mapping[str, Any] | Gpu) -> Gpu:
     """Return a GPU, given its name, its parameters as a mapping, or itself."""
     if isinstance(given, Gpu):
         return given
     if isinstance(given, str):
-        if given not in GPUS:
-            raise UnknownNameError("GPU", given, GPUS)
-        return GPUS[given]
+        return GPUS[as_choice(given, "GPU", GPUS)]
     if not isinstance(given, Mapping):
         raise InputError(f"gpu must be a name, or a table with flops and memory, not {given!r}")
     check_options(Gpu, given, "gpu")

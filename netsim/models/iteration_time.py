@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.values import about
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.kernels import per_iteration_of
@@ -206,6 +207,7 @@ def _alpha_of_stages(model: ParallelModel, before: Floats, reduce: Floats) -> fl
     return float(q.sum() + (model.micro_batches - 1) * q.max() + reduce.max())
 
 
+@about("placement")
 def check_placement(model: ParallelModel, placement: ArrayLike, server: ServerKind) -> Ints:
     """Check a placement, an array of shape (servers, stages), and convert it to int64.
 

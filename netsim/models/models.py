@@ -12,22 +12,24 @@ communication that overlaps with computation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 from netsim.base.brief import brief
 from netsim.base.units import parse_bytes, parse_seconds
 from netsim.base.values import (
-    LARGEST,
+    as_choice,
     as_list,
     as_name,
+    as_number,
     as_whole,
-    is_number,
-    plain_numbers,
+    convert,
+    known_names,
     same,
 )
-from netsim.errors import InputError, not_one_of
+from netsim.errors import InputError
 
 #: Algorithms by which replicas of a stage all-reduce; "tree" is a double binary tree.
 ALLREDUCES = ("ring", "tree")
@@ -36,7 +38,7 @@ ALLREDUCES = ("ring", "tree")
 _ROUNDING = 1e-9
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True)
 class ModelStage:
     """A stage of a model, which is a part of its layers.
@@ -89,21 +91,18 @@ class ModelStage:
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
-        as_whole(self.replicas, "replicas of a stage", 1)
-        as_whole(self.slices, "slices of a stage", 1)
-        for name, parse in (("forward_s", parse_seconds), ("backward_s", parse_seconds),
-                            ("in_bytes", parse_bytes), ("out_bytes", parse_bytes),
-                            ("param_bytes", parse_bytes), ("slice_bytes", parse_bytes),
-                            ("expert_bytes", parse_bytes)):
-            object.__setattr__(self, name, parse(getattr(self, name), f"{name} of a stage"))
+        count = partial(as_whole, least=1)
+        convert(self, "stage", replicas=count, forward_s=parse_seconds, backward_s=parse_seconds,
+                in_bytes=parse_bytes, out_bytes=parse_bytes, param_bytes=parse_bytes,
+                slices=count, slice_bytes=parse_bytes, expert_bytes=parse_bytes)
         if self.slice_bytes and self.slices == 1:
-            raise InputError(f"slice_bytes of a stage are {self.slice_bytes:g}, but it has one "
-                             "slice; they need slices of at least 2")
+            raise InputError(f"stage: slice_bytes are {self.slice_bytes:g}, but it has one slice; "
+                             "they need slices of at least 2", "slice_bytes")
         if self.expert_bytes and (self.replicas == 1 or self.slices > 1):
             raise InputError(
-                f"expert_bytes of a stage are {self.expert_bytes:g}, but it has {self.replicas} "
+                f"stage: expert_bytes are {self.expert_bytes:g}, but it has {self.replicas} "
                 f"replicas of {self.slices} slices; groups of experts are replicas, at least 2, "
-                "of 1 slice")
+                "of 1 slice", "expert_bytes")
 
     @property
     def gpus(self) -> int:
@@ -111,7 +110,7 @@ class ModelStage:
         return self.replicas * self.slices
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True)
 class ParallelModel:
     """A model and the way in which it is trained.
@@ -120,7 +119,7 @@ class ParallelModel:
 
     Parameters
     ----------
-    stages : iterable of ModelStage
+    stages : sequence of ModelStage
         The stages, in order of the pipeline.
     allreduce : {"ring", "tree"}
         Algorithm by which replicas all-reduce.
@@ -153,7 +152,7 @@ class ParallelModel:
     3
     """
 
-    stages: tuple[ModelStage, ...]
+    stages: Sequence[ModelStage]
     allreduce: str = "ring"
     name: str = "model"
     micro_batches: int = 0
@@ -166,30 +165,23 @@ class ParallelModel:
     __repr__ = brief
     __deepcopy__ = same
 
-    def __init__(self, stages: Iterable[ModelStage], allreduce: str = "ring", name: str = "model",
-                 micro_batches: int = 0, backward_factor: float = 1.0,
-                 allreduce_factor: float = 1.0) -> None:
-        as_name(name, "model: name")
-        owner = f"model {name!r}"
-        given = as_list(stages, f"{owner}: stages", ModelStage, "ModelStage")
-        if not given:
-            raise InputError(f"{owner} has no stages")
-        if allreduce not in ALLREDUCES:
-            raise InputError(not_one_of(f"{owner}: allreduce", allreduce, ALLREDUCES))
-        as_whole(micro_batches, f"{owner}: micro_batches", 0)
-        _check_activations(given, owner)
-        _check_slices(given, owner)
-        for name_of, value in (
-                ("stages", given), ("allreduce", allreduce), ("name", name),
-                ("micro_batches", micro_batches),
-                ("backward_factor", _factor(backward_factor, f"{owner}: backward_factor")),
-                ("allreduce_factor", _factor(allreduce_factor, f"{owner}: allreduce_factor")),
-                ("gpus", sum(stage.gpus for stage in given)),
-                ("sliced", any(stage.slices > 1 for stage in given)),
+    def __post_init__(self) -> None:
+        convert(self, "model", name=as_name)
+        owner = f"model {self.name!r}"
+        convert(self, owner, stages=partial(as_list, kind=ModelStage, of="ModelStage"),
+                allreduce=partial(as_choice, choices=ALLREDUCES), micro_batches=as_whole,
+                backward_factor=_factor, allreduce_factor=_factor)
+        if not self.stages:
+            raise InputError(f"{owner} has no stages", "stages")
+        _check_activations(self.stages, owner)
+        _check_slices(self.stages, owner)
+        for name, value in (
+                ("gpus", sum(stage.gpus for stage in self.stages)),
+                ("sliced", any(stage.slices > 1 for stage in self.stages)),
                 # Of numbers only, whose hashes are the same in every process; cached, as models
                 # are keys of dictionaries.
-                ("_hash", hash((given, micro_batches)))):
-            object.__setattr__(self, name_of, value)
+                ("_hash", hash((self.stages, self.micro_batches)))):
+            object.__setattr__(self, name, value)
 
     def __hash__(self) -> int:
         return self._hash
@@ -225,7 +217,7 @@ def _parent(child: int, members: int) -> int:
     return above if above < members else child ^ lowest
 
 
-def _check_activations(stages: tuple[ModelStage, ...], owner: str) -> None:
+def _check_activations(stages: Sequence[ModelStage], owner: str) -> None:
     """Check that each stage receives the bytes that the previous stage sends."""
     for number, (one, other) in enumerate(pairwise(stages), 1):
         sent, received = one.replicas * one.out_bytes, other.replicas * other.in_bytes
@@ -233,19 +225,18 @@ def _check_activations(stages: tuple[ModelStage, ...], owner: str) -> None:
             raise InputError(
                 f"{owner}: stage {number - 1} sends {sent:g} bytes in an iteration "
                 f"({one.replicas} replicas, {one.out_bytes:g} each), and stage {number} "
-                f"receives {received:g} ({other.replicas} replicas, {other.in_bytes:g} each)")
+                f"receives {received:g} ({other.replicas} replicas, {other.in_bytes:g} each)",
+                "stages")
 
 
-def _check_slices(stages: tuple[ModelStage, ...], owner: str) -> None:
+def _check_slices(stages: Sequence[ModelStage], owner: str) -> None:
     """Check that numbers of slices divide one another, which `can_hold` relies on."""
     numbers = sorted({stage.slices for stage in stages})
     for fewer, more in pairwise(numbers):
         if more % fewer:
             raise InputError(f"{owner}: stages have {fewer} and {more} slices; "
-                             "one must divide the other")
+                             "one must divide the other", "stages")
 
 
 def _factor(value: float, what: str) -> float:
-    if not (is_number(value) and 0 <= value <= LARGEST):
-        raise InputError(f"{what} must be a finite number of at least 0, not {value!r}")
-    return float(value)
+    return float(as_number(value, what, least=0))

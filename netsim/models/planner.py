@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import LARGEST, as_flag, as_whole, is_number, plain_numbers
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import about, as_choice, as_flag, as_number, as_whole, known_names
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.catalogue import (
     BACKWARD,
@@ -78,7 +77,7 @@ class Plan(NamedTuple):
     iteration_s: float
 
 
-@plain_numbers
+@known_names
 def plan_model(name: str, gpus: int, *, gpu: str | Mapping[str, Any] | Gpu = GPU,
                server: ServerKind | None = None, apart: bool = False, within: float = 2.0
                ) -> tuple[Plan, ...]:
@@ -125,14 +124,12 @@ def plan_model(name: str, gpus: int, *, gpu: str | Mapping[str, Any] | Gpu = GPU
     ...  for plan in plan_model("vgg19", 8, gpu="v100")[:2]]
     [((19,), [8]), ((12, 19), [7, 1])]
     """
-    as_whole(gpus, "gpus", 1)
-    if name not in MODELS:
-        raise UnknownNameError("model", name, MODELS)
-    if not (is_number(within) and 1 <= within <= LARGEST):
-        raise InputError(f"within must be a finite number of at least 1, not {within!r}")
-    as_flag(apart, "apart")
+    gpus, apart = as_whole(gpus, "gpus", 1), as_flag(apart, "apart")
+    factor = as_number(within, "within", least=1)
+    with about("name"):
+        name = as_choice(name, "model", MODELS)
     found = _planned(name, gpus, gpu_of(gpu), server or ServerKind(), apart)
-    most = within * min((plan.iteration_s for plan in found), default=0.0)
+    most = factor * min((plan.iteration_s for plan in found), default=0.0)
     return tuple(plan for plan in found if plan.iteration_s <= most)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from netsim.base.units import parse_rate
-from netsim.base.values import as_whole, plain_numbers
+from netsim.base.values import as_whole, convert, known_names
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True)
 class ServerKind:
     """The kind of server of which a cluster consists.
@@ -38,7 +39,5 @@ class ServerKind:
     intra: float = 300e9
 
     def __post_init__(self) -> None:
-        as_whole(self.gpus, "gpus of a server", 1)
-        for name in ("nic", "intra"):
-            rate = parse_rate(getattr(self, name), f"{name} of a server", strict=True)
-            object.__setattr__(self, name, rate)
+        rate = partial(parse_rate, strict=True)
+        convert(self, "server", gpus=partial(as_whole, least=1), nic=rate, intra=rate)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import permutations, product
 from typing import Any
 
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, parse_rate
-from netsim.base.values import as_whole, is_number, plain_numbers, refuse_set
+from netsim.base.values import (
+    about,
+    as_choice,
+    as_list,
+    as_number,
+    as_whole,
+    known_names,
+    refuse_set,
+    refused,
+)
 from netsim.collectives import GENERATIONS
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.network.from_graph import from_networkx
 from netsim.network.graph import GraphTopology
 from netsim.network.topology import BigSwitch, GpuServers
@@ -31,7 +41,6 @@ _LINKS = {"h100": (4.116e-07, 0.7464, 0.7226)}
 
 
 @takes_wire
-@plain_numbers
 def big_switch(hosts: int | Sequence[str], capacity: Quantity | Sequence[Quantity] = "10Gbps", *,
                egress: Quantity | Sequence[Quantity] | None = None,
                ingress: Quantity | Sequence[Quantity] | None = None,
@@ -67,16 +76,17 @@ def big_switch(hosts: int | Sequence[str], capacity: Quantity | Sequence[Quantit
     """
     refuse_set(hosts, "hosts")
     names = tuple(hosts) if isinstance(hosts, Sequence) and not isinstance(hosts, str) else ()
-    count: Any = len(names) if names else hosts
-    as_whole(count, "hosts", 1, _MOST_HOSTS)
-    check_limit("hosts", count, where="hosts", otherwise=_MOST_HOSTS)
-    out = _per_host(capacity if egress is None else egress, count, "egress capacity")
-    into = _per_host(capacity if ingress is None else ingress, count, "ingress capacity")
-    return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports, hosts=names)
+    count = as_whole(len(names) if names else hosts, "hosts", 1, _MOST_HOSTS)
+    with about("hosts"):
+        check_limit("hosts", count, where="hosts", otherwise=_MOST_HOSTS)
+    ports = []
+    for key, own in (("egress", egress), ("ingress", ingress)):
+        with about("capacity" if own is None else key):
+            ports.append(_per_host(capacity if own is None else own, count, f"{key} capacity"))
+    return BigSwitch(*ports, name=name, loopback_uses_ports=loopback_uses_ports, hosts=names)
 
 
 @takes_wire
-@plain_numbers
 def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity = "10Gbps", *,
                oversubscription: float = 1.0, uplink: Quantity | None = None,
                routing: str = "ecmp", name: str = "leaf-spine",
@@ -112,9 +122,10 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
     >>> [net.link_names[link] for link in net.route(0, 9)]
     ['host-0->leaf-0', 'leaf-0->spine-1', 'spine-1->leaf-1', 'leaf-1->host-9']
     """
-    _check_counts(leaves=leaves, spines=spines, hosts_per_leaf=hosts_per_leaf)
+    leaves, spines, hosts_per_leaf = _counts(leaves=leaves, spines=spines,
+                                             hosts_per_leaf=hosts_per_leaf)
     _check_cables(leaves * (hosts_per_leaf + spines))
-    port = parse_rate(capacity, "capacity", strict=True)
+    port = _rate(capacity, "capacity")
     up = _uplink(uplink, oversubscription, port * hosts_per_leaf, spines)
     graph = _with_hosts([f"host-{host}" for host in range(leaves * hosts_per_leaf)])
     for host, node in enumerate(graph.graph["hosts"]):
@@ -125,7 +136,6 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
 
 
 @takes_wire
-@plain_numbers
 def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
              name: str = "fat-tree", loopback_uses_ports: bool = False) -> GraphTopology:
     """Build a non-blocking k-ary fat-tree of k-port switches, with k**3/4 hosts in k pods.
@@ -141,11 +151,11 @@ def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
     routing, name, loopback_uses_ports
         See `leaf_spine`.
     """
-    _check_counts(k=k)
+    k = as_whole(k, "k", 1)
     if k % 2:
-        raise InputError(f"k must be even, not {k!r}")
+        raise refused("k", "even", k)
     _check_cables(3 * k**3 // 4)
-    port, half = parse_rate(capacity, "capacity", strict=True), k // 2
+    port, half = _rate(capacity, "capacity"), k // 2
     graph = _with_hosts([f"host-{host}" for host in range(k * half * half)])
     for host, node in enumerate(graph.graph["hosts"]):
         graph.add_edge(node, f"edge-{host // half}", capacity=port)
@@ -162,7 +172,6 @@ def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
 
 
 @takes_wire
-@plain_numbers
 def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
              capacity: Quantity = "400Gbps", *, oversubscription: float = 1.0,
              uplink: Quantity | None = None, intra: Quantity | None = None,
@@ -198,16 +207,17 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
     >>> [net.link_names[link] for link in net.route(1, 2)]
     ['gpu-0.1->server-0', 'server-0->gpu-0.2']
     """
-    _check_counts(servers=servers, gpus_per_server=gpus_per_server)
-    _check_counts(least=0, spines=spines)
+    servers, gpus_per_server = _counts(servers=servers, gpus_per_server=gpus_per_server)
+    spines = as_whole(spines, "spines")
     _check_cables(gpus_per_server * ((1 if intra is None else 2) * servers + spines))
-    port = parse_rate(capacity, "capacity", strict=True)
+    port = _rate(capacity, "capacity")
     up = _uplink(uplink, oversubscription, port * servers, spines) if spines else 0.0
     gpus = list(product(range(servers), range(gpus_per_server)))
     if not spines and intra is None and len(gpus) > servers:
-        raise InputError("spines = 0 leaves the rails disconnected: give spines, or intra")
+        raise InputError("spines = 0 leaves the rails disconnected: give spines, or intra",
+                         "spines")
     graph = _with_hosts([f"gpu-{server}.{rail}" for server, rail in gpus])
-    inside = None if intra is None else parse_rate(intra, "intra", strict=True)
+    inside = None if intra is None else _rate(intra, "intra")
     for server, rail in gpus:
         graph.add_edge(f"gpu-{server}.{rail}", f"rail-{rail}", capacity=port)
         if inside is not None:
@@ -221,7 +231,6 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
 
 
 @takes_wire
-@plain_numbers
 def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
                 nic: Quantity = "400Gbps", *, gpus_per_nic: int = 1, pcie: Quantity | None = None,
                 rails: int | None = None, leaf: int | None = None, spine: int | None = None,
@@ -284,27 +293,22 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
     >>> [net.link_names[link] for link in net.route(1, 4)][:3]
     ['gpu-0.1->server-0', 'server-0->gpu-0.0', 'gpu-0.0->nic-0.0']
     """
-    _check_counts(servers=servers, gpus=gpus, gpus_per_nic=gpus_per_nic)
+    servers, gpus, gpus_per_nic = _counts(servers=servers, gpus=gpus, gpus_per_nic=gpus_per_nic)
     nics = _divided(gpus, gpus_per_nic, "gpus", "gpus_per_nic")
-    rails, leaf = nics if rails is None else rails, servers if leaf is None else leaf
-    _check_counts(rails=rails, leaf=leaf)
+    rails, leaf = _counts(rails=nics if rails is None else rails,
+                          leaf=servers if leaf is None else leaf)
     nics_on_leaf = leaf * _divided(nics, rails, "NICs of a server", "rails")
     pods = _divided(servers, leaf, "servers", "leaf")
-    spines = (4 if rails * pods > 1 else 0) if spine is None else spine
-    _check_counts(least=0, spine=spines)
+    spines = as_whole((4 if rails * pods > 1 else 0) if spine is None else spine, "spine")
     _check_cables(servers * (2 * gpus + nics) + rails * pods * spines)
-    if across not in _ACROSS:
-        raise UnknownNameError("across", across, _ACROSS)
-    if generation not in GENERATIONS:
-        raise UnknownNameError("generation", generation, GENERATIONS)
-    if links is not None and links not in _LINKS:
-        raise UnknownNameError("links", links, _LINKS)
+    across = as_choice(across, "across", _ACROSS)
+    generation = as_choice(generation, "generation", GENERATIONS)
+    measured = None if links is None else _LINKS[as_choice(links, "links", _LINKS)]
     if not spines and pods > 1:
         raise InputError(f"spine = 0 leaves the {pods} switches of each rail disconnected: give "
-                         "spine, or leave leaf out")
-    inside, port = (parse_rate(each, what, strict=True)
-                    for each, what in ((nvlink, "nvlink"), (nic, "nic")))
-    lane = port if pcie is None else parse_rate(pcie, "pcie", strict=True)
+                         "spine, or leave leaf out", "spine" if spine is not None else "leaf")
+    inside, port = _rate(nvlink, "nvlink"), _rate(nic, "nic")
+    lane = port if pcie is None else _rate(pcie, "pcie")
     up = _uplink(uplink, oversubscription, port * nics_on_leaf, spines) if spines else 0.0
     graph = _with_hosts([f"gpu-{server}.{gpu}" for server, gpu in
                          product(range(servers), range(gpus))])
@@ -327,8 +331,8 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
     network.serve_gpus(machines)
     if across == "nvlink" or not spines:
         network.relay_by(machines.relays)
-    if links is not None:
-        path_s, inside_part, part = _LINKS[links]
+    if measured is not None:
+        path_s, inside_part, part = measured
         # A path goes through a link before a switch and one after it; NICs are no switches.
         wired(network, {"*": path_s / 2, "gpu-*->nic-*": 0, "nic-*->gpu-*": 0},
               {"*": part, "*server-*": inside_part})
@@ -336,7 +340,6 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
 
 
 @takes_wire
-@plain_numbers
 def ring(hosts: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
          name: str = "ring", loopback_uses_ports: bool = False) -> GraphTopology:
     """Build a ring of hosts without switches, with a link to and from each neighbour.
@@ -356,13 +359,11 @@ def ring(hosts: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
     >>> [net.link_names[link] for link in net.route(1, 4)]
     ['host-1->host-0', 'host-0->host-4']
     """
-    _check_counts(least=2, hosts=hosts)
-    return torus([hosts], capacity, routing=routing, name=name,
+    return torus([as_whole(hosts, "hosts", 2)], capacity, routing=routing, name=name,
                  loopback_uses_ports=loopback_uses_ports)
 
 
 @takes_wire
-@plain_numbers
 def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
           name: str = "torus", loopback_uses_ports: bool = False) -> GraphTopology:
     """Build a torus: a grid of hosts that wraps around in every dimension, without switches.
@@ -382,27 +383,27 @@ def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str =
     >>> torus([4, 4, 4])
     <GraphTopology 'torus': 64 hosts, 384 links>
     """
-    refuse_set(shape, "shape")
-    if isinstance(shape, str) or not isinstance(shape, Sequence) or not len(shape):
-        raise InputError(f"shape must be a list of whole numbers, not {shape!r}")
-    for length in shape:
-        _check_counts(least=2, **{"each length of the shape": length})
-    _check_cables(len(shape) * math.prod(shape))
-    port = parse_rate(capacity, "capacity", strict=True)
-    places = list(product(*map(range, shape)))
+    with about("shape"):
+        lengths = [as_whole(each, "each length of the shape", 2)
+                   for each in as_list(shape, "shape", int, "whole numbers")]
+    if not lengths:
+        raise refused("shape", "a list of whole numbers", shape)
+    _check_cables(len(lengths) * math.prod(lengths))
+    port = _rate(capacity, "capacity")
+    places = list(product(*map(range, lengths)))
     node = {place: f"host-{host}" for host, place in enumerate(places)}
     graph = _with_hosts(list(node.values()))
-    for place, axis in product(places, range(len(shape))):
-        after = (*place[:axis], (place[axis] + 1) % shape[axis], *place[axis + 1:])
+    for place, axis in product(places, range(len(lengths))):
+        after = (*place[:axis], (place[axis] + 1) % lengths[axis], *place[axis + 1:])
         graph.add_edge(node[place], node[after], capacity=port)
-    longest = max(shape)
+    longest = max(lengths)
     # The cut across the longest dimension is the smallest if it can halve the hosts.
     cut = min(longest - 1, 2) * (len(places) // longest) * port
-    return _built(graph, cut if longest % 2 == 0 or len(shape) == 1 else None, routing=routing,
+    return _built(graph, cut if longest % 2 == 0 or len(lengths) == 1 else None, routing=routing,
                   name=name, loopback_uses_ports=loopback_uses_ports)
 
 
-@plain_numbers
+@known_names
 def edge_cloud(sites: int, hosts_per_site: int, lan: Quantity = "1Gbps",
                wan: Quantity = "100Mbps", *, cloud_hosts: int = 1, cloud: Quantity = "10Gbps",
                routing: str = "ecmp", name: str = "edge-cloud",
@@ -430,33 +431,34 @@ def edge_cloud(sites: int, hosts_per_site: int, lan: Quantity = "1Gbps",
     >>> [net.link_names[link] for link in net.route(0, 6)]
     ['host-0->site-0', 'site-0->cloud', 'cloud->host-6']
     """
-    _check_counts(sites=sites, hosts_per_site=hosts_per_site)
-    _check_counts(least=0, cloud_hosts=cloud_hosts)
+    sites, hosts_per_site = _counts(sites=sites, hosts_per_site=hosts_per_site)
+    cloud_hosts = as_whole(cloud_hosts, "cloud_hosts")
     _check_cables(sites * (hosts_per_site + 1) + cloud_hosts)
-    rates = {what: parse_rate(value, what, strict=True)
-             for what, value in (("lan", lan), ("wan", wan), ("cloud", cloud))}
+    inside, outside, central = _rate(lan, "lan"), _rate(wan, "wan"), _rate(cloud, "cloud")
     at_sites = sites * hosts_per_site
     graph = _with_hosts([f"host-{host}" for host in range(at_sites + cloud_hosts)])
     for host, node in enumerate(graph.graph["hosts"]):
         if host < at_sites:
-            graph.add_edge(node, f"site-{host // hosts_per_site}", capacity=rates["lan"])
+            graph.add_edge(node, f"site-{host // hosts_per_site}", capacity=inside)
         else:
-            graph.add_edge(node, "cloud", capacity=rates["cloud"])
+            graph.add_edge(node, "cloud", capacity=central)
     for site in range(sites):
-        graph.add_edge(f"site-{site}", "cloud", capacity=rates["wan"])
+        graph.add_edge(f"site-{site}", "cloud", capacity=outside)
     return _built(graph, None, routing=routing, name=name,
                   loopback_uses_ports=loopback_uses_ports)
 
 
+_rate = partial(parse_rate, strict=True)
+
+
 def _per_host(value: Quantity | Sequence[Quantity], hosts: int, what: str) -> list[float]:
     if isinstance(value, str) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
-        return [parse_rate(value, what, strict=True)] * hosts  # type: ignore[arg-type]
+        return [_rate(value, what)] * hosts  # type: ignore[arg-type]
     refuse_set(value, what)
     values = list(value)
     if len(values) != hosts:
         raise InputError(f"{what}: {hosts} hosts need {hosts} values, not {len(values)}")
-    return [parse_rate(each, f"{what} of host {host}", strict=True)
-            for host, each in enumerate(values)]
+    return [_rate(each, f"{what} of host {host}") for host, each in enumerate(values)]
 
 
 def _with_hosts(names: list[str]) -> nx.Graph:
@@ -482,15 +484,13 @@ def _built(graph: nx.Graph, bisection: float | None, **options: Any) -> GraphTop
 
 def _uplink(uplink: Quantity | None, oversubscription: float, below: float, spines: int) -> float:
     """Return the capacity of each uplink of a leaf whose host links add up to `below`."""
-    ratio = oversubscription
-    if not (is_number(ratio) and 0 < ratio < 1e300):
-        raise InputError(f"oversubscription must be a number greater than 0, not {ratio!r}")
+    ratio = as_number(oversubscription, "oversubscription", above=0)
     if uplink is None:
         return below / (spines * ratio)
     if ratio != 1:
         raise InputError(f"give either uplink, {uplink!r}, or oversubscription, {ratio!r}, "
-                         "not both")
-    return parse_rate(uplink, "uplink", strict=True)
+                         "not both", "uplink")
+    return _rate(uplink, "uplink")
 
 
 def _leaf_spine_bisection(leaves: int, hosts: int, port: float, up: float) -> float:
@@ -506,13 +506,12 @@ def _leaf_spine_bisection(leaves: int, hosts: int, port: float, up: float) -> fl
 def _divided(number: int, by: int, what: str, of: str) -> int:
     """Divide one whole number by another; refuse a remainder."""
     if number % by:
-        raise InputError(f"{of} must divide the number of {what}, {number}, not be {by}")
+        raise InputError(f"{of} must divide the number of {what}, {number}, not be {by}", of)
     return number // by
 
 
-def _check_counts(least: int = 1, **counts: Any) -> None:
-    for what, count in counts.items():
-        as_whole(count, what, least)
+def _counts(**counts: int) -> Iterator[int]:
+    return (as_whole(count, what, 1) for what, count in counts.items())
 
 
 def _check_cables(count: int) -> None:

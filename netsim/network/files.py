@@ -13,9 +13,9 @@ from typing import Any
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
 from netsim.base.units import question_units
-from netsim.base.values import as_path, plain_numbers
+from netsim.base.values import as_path, known_names, plain, refused
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.network.graph_files import GRAPH_SUFFIXES, parse_json, read_text
+from netsim.network.graph_files import GRAPH_SUFFIXES, in_file, parse_json, read_text
 from netsim.network.topology import Topology
 from netsim.text import toml_problem
 
@@ -66,7 +66,7 @@ def make_network(kind: str, **options: Any) -> Topology:
     return made
 
 
-@plain_numbers
+@known_names
 def read_network(source: str | Path, **changes: Any) -> Topology:
     """Read a network from a file, or make a ready-made one by name.
 
@@ -93,13 +93,12 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     InputError
         If one of the changes is invalid.
     """
-    as_path(source, "source")
-    path = Path(source)
+    path, changes = Path(as_path(source, "source")), plain(changes)
     if path.suffix not in (".toml", *GRAPH_SUFFIXES, *_KINDS):
         folder = ready_made_folder()
         path = folder / f"{source}.toml"
         if not path.is_file():
-            raise UnknownNameError("network", str(source), ready_made())
+            raise UnknownNameError("network", str(source), ready_made(), key="source")
     description = _describe(path)
     kind = description.pop("kind", None)
     if kind in _EDGE:
@@ -109,18 +108,16 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
         raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
     if "kind" in changes:
         raise InputError(f"kind cannot be changed to {reprlib.repr(changes['kind'])}: {source} is "
-                         f"a {kind!r}; build a network of another kind, as netsim.ring does")
+                         f"a {kind!r}; build a network of another kind, as netsim.ring does",
+                         "kind")
     # The keys of an instance name the unit of its capacities, so that low rates are no mistake.
     has_units = path.suffix == ".json" and kind == "big-switch" and not _RATES & changes.keys()
     try:
-        with question_units(False) if has_units else nullcontext():
-            network = _make(path, kind, description | changes)
+        with in_file(path), question_units(False) if has_units else nullcontext():
+            network = make_network(kind, **description | changes)
     except TraceError as error:
-        cause = error.__cause__
-        label = {key: value for key, value in changes.items() if key == "name"}
-        if error.path == path and isinstance(cause, InputError) and error.message != _error_message(
-                path, kind, description | label):
-            raise cause from None  # the error is in the changes, not in the file
+        if error.path == path and error.key in changes and error.__cause__ is not None:
+            raise error.__cause__ from None  # the error is in the changes, not in the file
         raise
     if "name" not in changes:
         # Options that the file of a graph lacks are additions, not changes.
@@ -147,24 +144,6 @@ def changed_name(name: str, changes: Mapping[str, Any]) -> str:
                 for key, value in changes.items()}
     listed = ", ".join(f"{key}={value}" for key, value in options.items())
     return f"{base} ({listed})" if listed else base
-
-
-def _make(path: Path, kind: str, options: Mapping[str, Any]) -> Topology:
-    try:
-        return make_network(kind, **options)
-    except TraceError:
-        raise  # the error already names the file of a graph
-    except InputError as error:
-        raise TraceError(str(error), path) from error
-
-
-def _error_message(path: Path, kind: str, options: Mapping[str, Any]) -> str:
-    """Return the error message for a file's own options; "" if they are valid."""
-    try:
-        _make(path, kind, options)
-    except TraceError as error:
-        return error.message
-    return ""
 
 
 def _describe(path: Path) -> dict[str, Any]:
@@ -231,5 +210,5 @@ def as_network(given: Topology | str | Path) -> Topology:
     if isinstance(given, str | Path):
         return read_network(given)
     if not isinstance(given, Topology):
-        raise InputError(f"network must be a Topology, a name or a path, not {given!r}")
+        raise refused("network", "a Topology, a name or a path", given)
     return given

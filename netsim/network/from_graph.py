@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import reprlib
 import warnings
@@ -12,13 +11,25 @@ from typing import Any
 
 from netsim.base.lazy import nx
 from netsim.base.units import LONG_LATENCY, Quantity, decimal, parse_rate, parse_seconds
-from netsim.base.values import as_list, as_name, is_number, plain, plain_numbers
+from netsim.base.values import (
+    about,
+    as_flag,
+    as_list,
+    as_name,
+    as_share,
+    as_weight,
+    is_number,
+    optional,
+    plain,
+    refuse_twice,
+    refused,
+)
 from netsim.errors import InputError, NetsimWarning
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Paths
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
-from netsim.network.wired import parse_efficiency, takes_wire
+from netsim.network.wired import takes_wire
 
 #: The attribute of edges whose numbers are bits per second, in the Internet Topology Zoo.
 _IN_BITS = "LinkSpeedRaw"
@@ -32,7 +43,6 @@ _WIDEST = 1e12
 
 
 @takes_wire
-@plain_numbers
 def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | str | None = None,
                   capacity: Quantity | None = None, attribute: str = "capacity",
                   unit: str | float | None = None, directed: bool | None = None,
@@ -106,10 +116,8 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | str | None = N
     ['1->0', '0->4']
     """
     if not isinstance(graph, nx.Graph):
-        raise InputError(f"graph must be a networkx graph, not {graph!r}")
-    if name is not None:
-        as_name(name, "network: name")
-    label = str(name or graph.name or "graph")
+        raise refused("graph", "a networkx graph", graph)
+    label = optional(as_name)(name, "network: name") or str(graph.name or "graph")
     undirected = _is_undirected(graph, directed, label)
     if undirected and graph.is_directed():
         graph = _both_ways(graph)
@@ -130,7 +138,8 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | str | None = N
     if isinstance(paths, str):
         if routing == "spray":
             raise InputError(f"network {label!r}: paths={paths!r} goes by the weights of single "
-                             "links, and routing='spray' by trunks of them; give one of both")
+                             "links, and routing='spray' by trunks of them; give one of both",
+                             "paths")
         weights, paths = _weights(edges, paths, names, label), None
     network = GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
                             paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports,
@@ -143,11 +152,10 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | str | None = N
 
 def _is_undirected(graph: nx.Graph, directed: bool | None, label: str) -> bool:
     """Whether edges lead both ways: as the graph says, or as `directed` does."""
-    if directed not in (None, True, False):
-        raise InputError(f"network {label!r}: directed must be true or false, not {directed!r}")
+    directed = optional(as_flag)(directed, f"network {label!r}: directed")
     if directed and not graph.is_directed():
         raise InputError(f"network {label!r}: directed=True is for directed graphs; the edges of "
-                         "this one lead both ways")
+                         "this one lead both ways", "directed")
     return not graph.is_directed() or directed is False
 
 
@@ -163,18 +171,17 @@ def _both_ways(graph: nx.Graph) -> nx.Graph:
     return both
 
 
+@about("paths")
 def _weights(edges: Sequence[dict[str, Any]], attribute: str, names: Sequence[str], label: str
              ) -> list[float]:
     """Return the weights of links, from an attribute of their edges."""
     weights = []
     for name, edge in zip(names, edges, strict=True):
-        weight = plain(edge.get(attribute))
-        if not is_number(weight) or not 0 < weight < math.inf:
-            had = _others(edge) if weight is None else ""
+        if edge.get(attribute) is None:
             raise InputError(f"network {label!r}: paths={attribute!r} needs a weight of every "
-                             f"edge, a finite number above 0; that of link {name!r} is "
-                             f"{weight!r}{had}")
-        weights.append(float(weight))
+                             f"edge, and link {name!r} has none{_others(edge)}")
+        weights.append(as_weight(edge[attribute],
+                                 f"network {label!r}: the weight of link {name!r}"))
     if weights and max(weights) * len(weights) > _WIDEST * min(weights):
         raise InputError(f"network {label!r}: paths={attribute!r}: weights from {min(weights):g} "
                          f"to {max(weights):g} are too far apart to compare sums of them")
@@ -211,11 +218,12 @@ def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
     """Return the latencies and efficiencies that edges have as attributes."""
     latency = [parse_seconds(edge.get("latency", 0.0), f"{name}: latency", usual=LONG_LATENCY)
                for name, edge in zip(names, edges, strict=True)]
-    part = [parse_efficiency(edge.get("efficiency", 1.0), f"{name}: efficiency")
+    part = [as_share(edge.get("efficiency", 1.0), f"{name}: efficiency")
             for name, edge in zip(names, edges, strict=True)]
     return Wire(len(edges), latency, part, link_names=tuple(names))
 
 
+@about("hosts")
 def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | str | None, label: str) -> list[Hashable]:
     if isinstance(hosts, str) and hosts == "all":
         hosts = graph.nodes
@@ -224,14 +232,11 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | str | None, label: str) 
             hosts = list(hosts)
         chosen: list[Hashable] = list(as_list(
             hosts, f"network {label!r}: hosts", object, "nodes"))
-        seen: set[Hashable] = set()
         for node in chosen:
             if not isinstance(node, Hashable) or node not in graph:
                 raise InputError(f"network {label!r}: the host {node!r} is not a node of the "
                                  f"graph, which has {reprlib.repr(list(graph))[1:-1]}")
-            if node in seen:
-                raise InputError(f"network {label!r}: the host {node!r} is listed twice")
-            seen.add(node)
+        refuse_twice(chosen, f"network {label!r}: hosts lists twice")
     else:
         chosen = [node for node, attributes in graph.nodes.items()
                   if _is_host(node, attributes, label)]
@@ -300,15 +305,17 @@ class _Capacities:
         if isinstance(capacity, str) and _NAME.match(capacity):
             if attribute not in ("capacity", capacity):
                 raise InputError(f"network {label!r}: capacity={capacity!r} and "
-                                 f"attribute={attribute!r} name two attributes; give one")
+                                 f"attribute={attribute!r} name two attributes; give one",
+                                 "attribute")
             has = {name for _, _, edge in graph.edges(data=True) for name in edge}
             if capacity not in has:
                 raise InputError(f"network {label!r}: capacity={capacity!r} is neither a capacity, "
                                  "such as '10Gbps', nor an attribute of an edge"
-                                 f"{_others(sorted(has, key=str))}")
+                                 f"{_others(sorted(has, key=str))}", "capacity")
             attribute, capacity = capacity, None
-        self._attribute, self._default, self._label = attribute, capacity, label
-        self._unit = self._of_default = _bytes_per_s(unit, label)
+        self._attribute, self._label = attribute, label
+        self._unit = _bytes_per_s(unit, f"network {label!r}: unit")
+        self._default = None if capacity is None else self._rate(capacity, "capacity")
         if unit is None and attribute == _IN_BITS:
             self._unit = 1 / 8
         self._known: dict[str | float, float] = {}  # most links of large networks are alike
@@ -323,29 +330,31 @@ class _Capacities:
         return self._known[value]
 
     def _read(self, edge: dict[str, Any], link: str) -> float:
-        own, unit = edge.get(self._attribute), self._unit
+        own = edge.get(self._attribute)
         if own is None and self._default is not None:
-            own, unit = self._default, self._of_default
-        elif own is None and self._attribute == "capacity":
+            return self._default
+        if own is None and self._attribute == "capacity":
             own = edge.get("bandwidth")
-        what = f"network {self._label!r}: the capacity of link {link!r}"
         if own is None:
             raise InputError(f"network {self._label!r}: link {link!r} has no capacity; give the "
                              f"edge the attribute {self._attribute!r}, or capacity=... with a "
                              "capacity for all edges without one, or with the name of another "
                              f"attribute{_others(edge)}")
-        number = decimal(own) if isinstance(own, str) else plain(own)
-        if unit is not None and is_number(number) and number == number:
-            own = f"{number * unit!r}B/s"
-        return parse_rate(own, what, strict=True)
+        return self._rate(own, f"the capacity of link {link!r}")
+
+    def _rate(self, given: Any, what: str) -> float:
+        number = decimal(given) if isinstance(given, str) else plain(given)
+        if self._unit is not None and is_number(number) and number == number:
+            given = f"{number * self._unit!r}B/s"
+        return parse_rate(given, f"network {self._label!r}: {what}", strict=True)
 
 
-def _bytes_per_s(unit: str | float | None, label: str) -> float | None:
+def _bytes_per_s(unit: str | float | None, what: str) -> float | None:
     """Return what 1 stands for, in bytes per second."""
     if unit is None:
         return None
-    text = f"1{unit.strip()}" if isinstance(unit, str) else f"{unit!r}B/s"
-    if not (isinstance(unit, str) or is_number(unit)):
-        raise InputError(f"network {label!r}: unit must be a unit such as 'Gbps', or the bytes/s "
-                         f"that 1 stands for, not {unit!r}")
-    return parse_rate(text, f"network {label!r}: unit", strict=True)
+    unit = plain(unit)
+    if not isinstance(unit, str | int | float) or isinstance(unit, bool):
+        raise refused(what, "a unit such as 'Gbps', or the bytes/s that 1 stands for", unit)
+    return parse_rate(f"1{unit.strip()}" if isinstance(unit, str) else f"{unit!r}B/s", what,
+                      strict=True)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.lazy import nx
 from netsim.base.units import is_digits
-from netsim.base.values import Node
+from netsim.base.values import Node, about, as_choice, as_flag
 from netsim.errors import InputError, UnknownNameError
 from netsim.network.routing import GivenPaths, Ints, Paths, ShortestPaths, flow_hash, reach
 from netsim.network.topology import GpuPaths, GpuServers, Topology
@@ -41,13 +41,10 @@ class GraphTopology(Topology):
                  loopback_uses_ports: bool = False, weights: ArrayLike | None = None) -> None:
         super().__init__(name, hosts, capacity, link_names,
                          loopback_uses_ports=loopback_uses_ports)
-        if routing not in ROUTING:
-            raise UnknownNameError("routing", routing, ROUTING)
-        if not isinstance(relay, bool):
-            raise InputError(f"network {name!r}: relay must be true or false, not {relay!r}")
-        self.nodes, self.routing, self.relay = tuple(nodes), routing, relay
+        self.nodes, self.routing = tuple(nodes), as_choice(routing, "routing", ROUTING)
+        self.relay = as_flag(relay, f"network {name!r}: relay")
         self.tail, self.head = np.asarray(ends, dtype=np.int64).reshape(-1, 2).T.copy()
-        relays = np.arange(len(self.nodes)) >= (0 if relay else hosts)
+        relays = np.arange(len(self.nodes)) >= (0 if self.relay else hosts)
         self._shortest = ShortestPaths(
             self.tail, self.head, relays,
             weights=None if weights is None else np.asarray(weights, np.float64))
@@ -57,8 +54,9 @@ class GraphTopology(Topology):
         for link, pair in enumerate(numbered):
             link_of.setdefault(pair, link)
         self._loops = _loops(hosts, link_of)
-        self.given = None if paths is None else GivenPaths(
-            paths, {node: i for i, node in enumerate(self.nodes)}, hosts, link_of)
+        with about("paths"):
+            self.given = None if paths is None else GivenPaths(
+                paths, {node: i for i, node in enumerate(self.nodes)}, hosts, link_of)
         self._alive = self.given
 
     def _refuse_disconnected(self, relays: list[bool]) -> None:
@@ -101,11 +99,7 @@ class GraphTopology(Topology):
         of (src, dst, key) and the node.
         """
         src, dst, key = (np.asarray(each, dtype=np.int64) for each in (src, dst, key))
-        for host in (src, dst):
-            outside = host[(host < 0) | (host >= self.hosts)]
-            if len(outside):
-                raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
-                                 f"the hosts 0 to {self.hosts - 1}")
+        self._check_range(src, dst)
         hashes = flow_hash(src, dst, key) if self.routing != "shortest" else None
         flows: list[Ints] = [np.empty(0, np.int64)]
         links: list[Ints] = [np.empty(0, np.int64)]

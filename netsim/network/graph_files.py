@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ from xml.etree.ElementTree import ParseError
 from netsim.base.files import read_text as text_of
 from netsim.base.lazy import nx
 from netsim.base.units import Quantity
+from netsim.base.values import as_path
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network.from_graph import from_networkx
 from netsim.network.graph import GraphTopology
@@ -41,19 +43,26 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
     TraceError
         If the file cannot be read, or does not describe a network.
     """
-    if not isinstance(file, str | Path):
-        raise InputError(f"file must be a path, not {file!r}")
-    path = Path(file)
+    path = Path(as_path(file, "file"))
     if path.suffix not in _PARSERS:
-        raise UnknownNameError("suffix of a graph's file", path.suffix, _PARSERS)
+        raise UnknownNameError("suffix of a graph's file", path.suffix, _PARSERS, key="file")
     parsed = _PARSERS[path.suffix](read_text(path), path)
-    try:
+    with in_file(path):
         return from_networkx(parsed, hosts=hosts, capacity=capacity, attribute=attribute,
                              unit=unit, directed=directed, routing=routing, paths=paths,
                              relay=relay, name=name or str(parsed.name) or path.stem,
                              loopback_uses_ports=loopback_uses_ports)
+
+
+@contextmanager
+def in_file(path: Path) -> Iterator[None]:
+    """Give errors in this context the file that they are in, unless they have one."""
+    try:
+        yield
+    except TraceError:
+        raise
     except InputError as error:
-        raise TraceError(str(error), path) from error
+        raise TraceError(str(error), path, key=error.key) from error
 
 
 def read_text(path: Path) -> str:

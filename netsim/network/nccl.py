@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, decimal, parse_rate
-from netsim.base.values import as_path, as_whole, plain_numbers
+from netsim.base.values import about, as_choice, as_path, as_whole, refused
 from netsim.base.xml_tree import Element, read_xml
-from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
@@ -169,8 +169,7 @@ def read_nccl_server(file: str | Path, *, kinds: Mapping[str, str] | None = None
     NetsimWarning
         If an NVLink leads from a GPU to itself, which is left out.
     """
-    as_path(file, "file")
-    path = Path(file)
+    path = Path(as_path(file, "file"))
     root = read_xml(path)
     if root.name != "system":
         root.refuse(f"must be a <system>, not a <{root.name}>")
@@ -180,20 +179,19 @@ def read_nccl_server(file: str | Path, *, kinds: Mapping[str, str] | None = None
         _add_cpu(found, cpu, named)
     missing = sorted(named.keys() - found.devices.keys())
     if missing:
-        raise InputError(f"kinds: {path} has no device {missing[0]!r}")
+        raise InputError(f"kinds: {path} has no device {missing[0]!r}", "kinds")
     links = tuple(link for busid, gpu in found.gpus for link in _links(found, busid, gpu))
     return NcclServer(path, root.text("version", ""), tuple(found.cpus),
                       tuple(device for device, _ in found.devices.values()), links,
                       tuple(found.nets))
 
 
+@about("kinds")
 def _checked_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
-    if kinds is not None and not isinstance(kinds, Mapping):
-        raise InputError(f"kinds must be a table of bus ids and kinds, not {kinds!r}")
-    for busid, kind in (kinds or {}).items():
-        if kind not in _KINDS:
-            raise UnknownNameError(f"kind of device {busid!r}", kind, _KINDS)
-    return dict(kinds or {})
+    if not isinstance(kinds, Mapping | None):
+        raise refused("kinds", "a table of bus ids and kinds", kinds)
+    return {busid: as_choice(kind, f"kind of device {busid!r}", _KINDS)
+            for busid, kind in (kinds or {}).items()}
 
 
 def _add_cpu(found: _Found, cpu: Element, named: Mapping[str, str]) -> None:
@@ -329,7 +327,6 @@ _FABRIC = "fabric"
 
 
 @takes_wire
-@plain_numbers
 def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
          nic: Quantity | None = None, xgmi: Quantity | None = None,
          kinds: Mapping[str, str] | None = None, name: str | None = None,
@@ -370,12 +367,13 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
     InputError
         If an option is invalid.
     """
-    as_whole(servers, "servers", 1)
+    servers = as_whole(servers, "servers", 1)
     rates = {what: None if value is None else parse_rate(value, what)
              for what, value in (("nvlink", nvlink), ("nic", nic), ("xgmi", xgmi))}
     server = read_nccl_server(file, kinds=kinds)
     inside = _inside(server, servers, **rates)
-    check_limit("cables", servers * len(inside.links), where=f"{servers:,} servers")
+    with about("servers"):
+        check_limit("cables", servers * len(inside.links), where=f"{servers:,} servers")
     return NcclNetwork(server, inside, servers, name or Path(file).stem, loopback_uses_ports)
 
 
@@ -419,11 +417,7 @@ class NcclNetwork(Topology):
         """Return the path of each flow, whatever its key; see `Topology.routes`."""
         per, links = len(self._inside.links), []
         ptr = np.zeros(len(src) + 1, np.int64)
-        for host in (src, dst):
-            outside = host[(host < 0) | (host >= self.hosts)]
-            if len(outside):
-                raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
-                                 f"the hosts 0 to {self.hosts - 1}")
+        self._check_range(src, dst)
         for k, (one, other) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
             (s, gpu), (t, end) = divmod(one, self.gpus), divmod(other, self.gpus)
             if s == t:
@@ -477,7 +471,7 @@ def _inside(server: NcclServer, servers: int, nvlink: float | None, nic: float |
     nics = server.of_kind("nic")
     if servers > 1 and not nics:
         raise TraceError(f"has no NIC, which GPU {server.gpus[0].busid} needs to reach another "
-                         "server; give servers = 1, or kinds", server.path)
+                         "server; give servers = 1, or kinds", server.path, key="servers")
     names = _names(server)
     made = _Inside(list(names.values()))
     _add_pcie(made, server, names)
@@ -516,10 +510,9 @@ def _add_links(made: _Inside, server: NcclServer, names: Mapping[str, str],
     """Add NVLinks, xGMI and chip-to-chip links; parallel ones are one link."""
     direct = [link for link in server.links if link.kind != "c2c"]
     if direct and nvlink is not None:
-        if any(link.kind == "xgmi" for link in direct):
-            raise TraceError("has xGMI links; give xgmi, the rate of each of them, instead of "
-                             "nvlink", server.path)
-        raise TraceError("has NVLinks; leave out nvlink", server.path)
+        xgmis = any(link.kind == "xgmi" for link in direct)
+        raise TraceError("has xGMI links; give xgmi, the rate of each of them, instead of nvlink"
+                         if xgmis else "has NVLinks; leave out nvlink", server.path, key="nvlink")
     if not direct and nvlink is None:
         raise TraceError('has no NVLinks; give nvlink, of each GPU, such as "600GB/s", or 0 if '
                          "there are none", server.path)

@@ -19,7 +19,7 @@ from netsim.base.units import decimal, is_digits, parse_rate, parse_seconds
 from netsim.base.values import as_path
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.network.graph import GraphTopology
-from netsim.network.graph_files import Line, lines_of
+from netsim.network.graph_files import Line, in_file, lines_of
 from netsim.network.routing import Paths
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
@@ -109,8 +109,7 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
         If links lose packets, because netsim ignores these losses. Also if the file has more links
         than the first line announces; the additional ones are ignored.
     """
-    as_path(file, "file")
-    path = Path(file)
+    path = Path(as_path(file, "file"))
     nodes, kinds, cables = _read_lines(path)
     hosts = [node for node in range(nodes) if node not in kinds]
     if not hosts:
@@ -120,14 +119,10 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     moved = [cable._replace(start=number[cable.start], end=number[cable.end])
              for cable in cables]
     names = [f"{kinds.get(node, 'host')}-{node}" for node in order]
-    try:
+    with in_file(path):
         return cabled(name or path.stem, names, len(hosts), moved, routing=routing, relay=False,
                       paths=_inside(names, moved, path) or None,
                       loopback_uses_ports=loopback_uses_ports)
-    except TraceError:
-        raise
-    except InputError as error:
-        raise TraceError(str(error), path) from error
 
 
 def _inside(names: Sequence[str], cables: Sequence[Cable], path: Path
@@ -290,17 +285,12 @@ def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
         If the file cannot be read, lacks a value, or its values contradict each other. The message
         gives the line, if a single line is at fault.
     """
-    as_path(file, "file")
-    path = Path(file)
+    path = Path(as_path(file, "file"))
     plan = htsim_tiers(path)
-    try:
+    with in_file(path):
         made = cabled(name or path.stem, plan.names(), plan.nodes, list(plan.cables()),
                       routing=routing, relay=False, loopback_uses_ports=loopback_uses_ports,
                       layers=plan.layers())
-    except TraceError:
-        raise
-    except InputError as error:
-        raise TraceError(str(error), path) from error
     made.cables.bisection = plan.bisection()
     return made
 

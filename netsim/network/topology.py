@@ -17,13 +17,14 @@ from netsim.base.lazy import nx
 from netsim.base.units import format_count
 from netsim.base.values import (
     Node,
+    about,
+    as_flag,
     as_name,
     as_whole,
     is_whole,
     known_names,
     node_name,
     plain,
-    plain_numbers,
     refuse_set,
     refuse_twice,
 )
@@ -147,7 +148,7 @@ class GpuPaths:
 _SWITCH = "switch"
 
 
-@plain_numbers
+@known_names
 class Topology:
     """Hosts connected by directed links; the base class of all networks.
 
@@ -188,28 +189,25 @@ class Topology:
 
     def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
                  loopback_uses_ports: bool = False, wire: Wire | None = None) -> None:
-        as_name(name, "network: name")
-        as_whole(hosts, f"network {name!r}: hosts", 1)
-        self.name = name
-        self.hosts = int(hosts)
+        self.name = as_name(name, "network: name")
+        self.hosts = as_whole(hosts, f"network {name!r}: hosts", 1)
         self.link_names = tuple(link_names)
         self.capacity = np.array(capacity, dtype=np.float64)
         self.capacity.flags.writeable = False
-        if not isinstance(loopback_uses_ports, bool):
-            raise InputError(f"network {name!r}: loopback_uses_ports must be true or false, "
-                             f"not {loopback_uses_ports!r}")
-        self.loopback_uses_ports = loopback_uses_ports
+        self.loopback_uses_ports = as_flag(loopback_uses_ports,
+                                           f"network {name!r}: loopback_uses_ports")
         if self.capacity.shape != (len(self.link_names),):
             raise InputError(f"network {name!r}: {len(self.link_names)} links, but capacities "
-                             f"of shape {self.capacity.shape}")
+                             f"of shape {self.capacity.shape}", "capacity")
         bad = np.flatnonzero(~(np.isfinite(self.capacity) & (self.capacity > 0)))
         if len(bad):
             raise InputError(f"network {name!r}: link {self.link_names[bad[0]]!r} has the "
-                             f"capacity {self.capacity[bad[0]]!r} bytes/s; it must be positive")
+                             f"capacity {self.capacity[bad[0]]!r} bytes/s; it must be positive",
+                             "capacity")
         if len(self._link_ids) != len(self.link_names):
             twice = next(each for link, each in enumerate(self.link_names)
                          if self._link_ids[each] != link)
-            raise InputError(f"network {name!r}: two links are named {twice!r}")
+            raise InputError(f"network {name!r}: two links are named {twice!r}", "link_names")
         self.wire = wire or Wire(self.links)
 
     @property
@@ -307,6 +305,13 @@ class Topology:
             Flow f crosses ``links[ptr[f]:ptr[f + 1]]``, which is empty for a free loopback flow.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement routes")
+
+    def _check_range(self, *hosts: Ints) -> None:
+        for host in hosts:
+            outside = host[(host < 0) | (host >= self.hosts)]
+            if len(outside):
+                raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
+                                 f"the hosts 0 to {self.hosts - 1}")
 
     def wire_bytes(self, nbytes: NDArray[np.float64], src: NDArray[np.int64],
                    dst: NDArray[np.int64], key: NDArray[np.int64], ptr: NDArray[np.int64],
@@ -509,13 +514,14 @@ class BigSwitch(Topology):
                              f"one length, not of shapes {out.shape} and {into.shape}")
         self._nodes = tuple(hosts) or range(len(out))
         if len(self._nodes) != len(out):
-            raise InputError(f"network {name!r}: {len(self._nodes)} names for {len(out)} hosts")
-        for host in hosts:
-            as_name(host, f"network {name!r}: the name of a host")
-            if host.isdecimal():
-                raise InputError(f"network {name!r}: {host!r} names a host, but looks like the "
-                                 "number of one")
-        refuse_twice((*hosts, _SWITCH), f"network {name!r}: two nodes are named")
+            raise InputError(f"network {name!r}: {len(self._nodes)} names for {len(out)} hosts",
+                             "hosts")
+        with about("hosts"):
+            for host in hosts:
+                if as_name(host, f"network {name!r}: the name of a host").isdecimal():
+                    raise InputError(f"network {name!r}: {host!r} names a host, but looks like the "
+                                     "number of one")
+            refuse_twice((*hosts, _SWITCH), f"network {name!r}: two nodes are named")
         names = [f"{port}-{host}" for port in ("egress", "ingress") for host in self._nodes]
         super().__init__(name, len(out), np.concatenate((out, into)), names,
                          loopback_uses_ports=loopback_uses_ports)

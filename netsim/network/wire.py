@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.base.values import is_number, same
+from netsim.base.values import as_number, as_share, convert, same
 from netsim.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -40,11 +40,8 @@ class Packet:
     header: float
 
     def __post_init__(self) -> None:
-        if not (is_number(self.payload) and 0 < self.payload < math.inf):
-            raise InputError(f"packet: payload must be positive, in bytes, not {self.payload!r}")
-        if not (is_number(self.header) and 0 <= self.header < math.inf):
-            raise InputError("packet: header must be a number of bytes from 0 on, "
-                             f"not {self.header!r}")
+        convert(self, "packet", payload=partial(as_number, above=0),
+                header=partial(as_number, least=0))
 
     def wire_bytes(self, nbytes: Floats) -> Floats:
         """Return the bytes on the wire, headers included, of messages with `nbytes` of payload."""
@@ -104,24 +101,22 @@ class Wire:
         self.efficiency = _per_link(efficiency, links, "efficiency")
         self.packet = packet
         self.link_packets = dict(link_packets or {})
-        self.overhead = overhead
+        self.overhead = as_number(overhead, "overhead", least=0)
         names = link_names or [f"link {link}" for link in range(links)]
+        # Converters say what is wrong.
         wrong = ~(np.isfinite(self.latency) & (self.latency >= 0))
         for link in np.flatnonzero(wrong)[:1].tolist():
-            raise InputError(f"{names[link]}: latency must be finite and not negative, "
-                             f"not {float(self.latency[link])!r} s")
-        for link in np.flatnonzero(~((self.efficiency > 0) & (self.efficiency <= 1)))[:1].tolist():
-            raise InputError(f"{names[link]}: efficiency must be above 0 and at most 1, "
-                             f"not {float(self.efficiency[link])!r}")
-        if not (is_number(overhead) and 0 <= overhead < math.inf):
-            raise InputError(f"overhead must be finite and not negative, not {overhead!r} s")
+            as_number(self.latency[link], f"{names[link]}: latency", least=0)
+        wrong = ~((self.efficiency > 0) & (self.efficiency <= 1))
+        for link in np.flatnonzero(wrong)[:1].tolist():
+            as_share(self.efficiency[link], f"{names[link]}: efficiency")
         # Many links share few formats.
         code = dict.fromkeys([packet, *self.link_packets.values()])
         self._formats = [each for each in code if each is not None]
         self._format_of = np.full(links, self._formats.index(packet) if packet else -1)
         for link, own in self.link_packets.items():
             self._format_of[link] = self._formats.index(own)
-        self.timed = bool(self.latency.any()) or overhead > 0
+        self.timed = bool(self.latency.any()) or self.overhead > 0
         self.plain = packet is None and not self.link_packets
         self.ideal = not self.timed and self.plain and bool((self.efficiency == 1).all())
 
@@ -209,7 +204,8 @@ def _per_link(values: ArrayLike, links: int, what: str) -> Floats:
     except (ValueError, TypeError):
         given = np.empty((0, 0))
     if given.shape not in ((), (links,)):
-        raise InputError(f"{what}: {links} links need one number, or one each, not {values!r}")
+        raise InputError(f"{what}: {links} links need one number, or one each, not {values!r}",
+                         what)
     found = np.full(links, given)
     found.flags.writeable = False
     return found

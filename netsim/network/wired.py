@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from netsim.base.files import read_text
 from netsim.base.units import LONG_LATENCY, parse_bytes, parse_seconds
-from netsim.base.values import known_names, plain
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import about, as_choice, as_share, known_names, refused
+from netsim.errors import InputError
 from netsim.network.topology import Topology
 from netsim.network.wire import Packet, Wire
 
@@ -66,9 +66,7 @@ def profile(name: str) -> Profile:
     >>> profile("ethernet-1500").packet
     Packet(payload=1460, header=78)
     """
-    if not isinstance(name, str) or name not in profiles():
-        raise UnknownNameError("profile", str(name), profiles())
-    return profiles()[name]
+    return profiles()[as_choice(name, "profile", profiles())]
 
 
 def takes_wire(builder: Made) -> Made:
@@ -125,38 +123,28 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     >>> net.wire.latency
     array([1.e-06, 1.e-06, 1.e-06, 1.e-06])
     """
-    cables, owner = network.cables, f"network {network.name!r}"
-    old = cables.wire
+    cables, old = network.cables, network.cables.wire
     seconds, part = old.latency.copy(), old.efficiency.copy()
     formats = [old.link_packets.get(link, old.packet) for link in range(cables.links)]
     for links, name, _ in _by_link(network, profile, "profile"):
-        found = _profile_of(name)
+        found = profiles()[as_choice(name, "profile", profiles())]
         part[links] = found.efficiency
         for link in links.tolist():
             formats[link] = found.packet
     for links, value, what in _by_link(network, latency, "latency"):
-        seconds[links] = parse_seconds(value, f"{owner}: {what}", usual=LONG_LATENCY)
+        seconds[links] = parse_seconds(value, what, usual=LONG_LATENCY)
     for links, value, what in _by_link(network, efficiency, "efficiency"):
-        part[links] = parse_efficiency(value, f"{owner}: {what}")
+        part[links] = as_share(value, what)
     for links, value, what in _by_link(network, packet, "packet", ("payload", "header")):
         for link in links.tolist():
-            formats[link] = _packet(value, f"{owner}: {what}")
+            formats[link] = _packet(value, what)
     alike = len(set(formats)) == 1
     own = {} if alike else {link: each for link, each in enumerate(formats) if each is not None}
     later = old.overhead if overhead is None else parse_seconds(
-        overhead, f"{owner}: overhead", usual=LONG_LATENCY)
-    try:
-        wire = Wire(cables.links, seconds, part, formats[0] if alike else None, own, later,
-                    cables.link_names)
-    except InputError as error:
-        raise InputError(f"{owner}: {error}") from None
-    network.set_wire(wire)
+        overhead, f"network {network.name!r}: overhead", usual=LONG_LATENCY)
+    network.set_wire(Wire(cables.links, seconds, part, formats[0] if alike else None, own, later,
+                          cables.link_names))
     return network
-
-
-def _profile_of(name: Any) -> Profile:
-    """Return the profile named by an argument of `wired`."""
-    return profile(name)
 
 
 def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = ()
@@ -167,10 +155,10 @@ def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = (
     """
     if given is None:
         return []
-    cables = network.cables
+    cables, owner = network.cables, f"network {network.name!r}"
     everything = np.arange(cables.links)
     if not isinstance(given, Mapping) or set(given) & set(keys):
-        return [(everything, given, what)]
+        return [(everything, given, f"{owner}: {what}")]
     found = []
     for named, value in given.items():
         pattern = cables._link_name(network._link_name(named))
@@ -181,28 +169,17 @@ def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = (
                      if any(fnmatchcase(name, str(pattern)) for name in own)])
         if not links:
             such = f"such as {cables.link_names[0]!r}" if cables.links else "it has none"
-            raise InputError(f"network {network.name!r}: {what} is for links {pattern!r}, but no "
-                             f"link has a name like that, {such}")
-        found.append((everything[links], value, f"{what} of {pattern!r}"))
+            raise InputError(f"{owner}: {what} is for links {pattern!r}, but no link has a name "
+                             f"like that, {such}", what)
+        found.append((everything[links], value, f"{owner}: {pattern}: {what}"))
     return found
 
 
-def parse_efficiency(value: Any, owner: str) -> float:
-    """Convert an efficiency to a float; `owner` begins errors, and `Wire` checks the range."""
-    value = plain(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{owner} must be a number above 0 and at most 1, not {value!r}")
-    return float(value)
-
-
+@about("packet")
 def _packet(value: Any, what: str) -> Packet:
     if isinstance(value, Packet):
         return value
     if not isinstance(value, Mapping) or set(value) != {"payload", "header"}:
-        raise InputError(f"{what} must be a Packet or have the keys payload and header, "
-                         f"not {value!r}")
-    sizes = [parse_bytes(value[name], f"{what}: {name}") for name in ("payload", "header")]
-    try:
-        return Packet(*sizes)
-    except InputError as error:
-        raise InputError(f"{what}: {str(error).removeprefix('packet: ')}") from None
+        raise refused(what, "a Packet or have the keys payload and header", value)
+    return Packet(parse_bytes(value["payload"], f"{what}: payload", strict=True),
+                  parse_bytes(value["header"], f"{what}: header"))

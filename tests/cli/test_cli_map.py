@@ -58,9 +58,9 @@ def test_a_time_limit_is_told(netsim):
     (("--counts", "9,1"), "GPUs of a server must be a whole number from 1 to 8, not 9"),
     (("--counts", "1"), "model 'gpt-6.7b' needs at least 2 GPUs"),
     (("--mapping", "heavy"), "unknown mapping 'heavy' (did you mean 'heavy-edge'?)"),
-    (("--nic", "0Gbps"), "nic of a server must be greater than 0"),
+    (("--nic", "0Gbps"), "server: nic must be greater than 0"),
     (("--plot", "map.gif"), "suffix of a plot must be one of .pdf, .png, .svg"),
-    (("--allreduce", "star"), "allreduce must be one of ring, tree"),
+    (("--allreduce", "star"), "allreduce 'star'; choose from: ring, tree"),
 ])
 def test_refused(refused, words, message):
     assert message in refused(*SMALL, *words)

@@ -35,9 +35,10 @@ def test_a_gpu_by_name_by_parameters_and_as_such():
     (7, "gpu must be a name, or a table with flops and memory, not 7"),
     ({"flops": 1e12}, "gpu needs: memory"),
     ({"flops": 1e12, "memory": 1e9, "cores": 3}, "unknown option of gpu 'cores'"),
-    ({"flops": 0, "memory": 1e9}, "flops of a GPU must be a number above 0"),
-    ({"flops": 1e12, "memory": 0}, "memory of a GPU must be at least"),
-    ({"flops": 1e12, "memory": 1e9, "utilisation": 1.5}, "at most 1, not 1.5"),
+    ({"flops": 0, "memory": 1e9}, r"GPU: flops must be a number in \(0, 1e\+30\], not 0"),
+    ({"flops": 1e12, "memory": 0}, "GPU: memory must be at least"),
+    ({"flops": 1e12, "memory": 1e9, "utilisation": 1.5},
+     r"utilisation must be .* in \(0, 1\], not 1.5"),
 ])
 def test_gpus_that_are_refused(given, message):
     with pytest.raises((InputError, UnknownNameError), match=message):

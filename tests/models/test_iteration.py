@@ -122,9 +122,9 @@ def test_kinds_of_servers():
     assert server_kind(Cluster(2, 4, "8Gbps", "1GB/s")) == FOUR
     with pytest.raises(InputError, match=r"equally many GPUs each, not \[2, 4\]"):
         server_kind(Cluster(gpus=[4, 2]))
-    with pytest.raises(InputError, match=r"gpus of a server .* not 0"):
+    with pytest.raises(InputError, match=r"server: gpus .* not 0"):
         ServerKind(0)
-    with pytest.raises(UnitError, match="nic of a server must be greater than 0"):
+    with pytest.raises(UnitError, match="server: nic must be greater than 0"):
         ServerKind(4, nic=0)
 
 

@@ -24,16 +24,17 @@ def test_gpus_are_those_of_all_slices():
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (lambda: ModelStage(0), "replicas of a stage must be a whole number of at least 1, not 0"),
-    (lambda: ModelStage(slices=0), "slices of a stage must be a whole number of at least 1"),
-    (lambda: ModelStage(forward_s=-1), "forward_s of a stage must be at least 0, not -1"),
+    (lambda: ModelStage(0), "stage: replicas must be a whole number of at least 1, not 0"),
+    (lambda: ModelStage(slices=0), "stage: slices must be a whole number of at least 1"),
+    (lambda: ModelStage(forward_s=-1), "stage: forward_s must be at least 0, not -1"),
     (lambda: ModelStage(slice_bytes=5), "has one slice"),
     (lambda: ModelStage(expert_bytes=5), "1 replicas of 1 slices"),
     (lambda: ModelStage(2, slices=2, expert_bytes=5), "2 replicas of 2 slices"),
     (lambda: ParallelModel([]), "has no stages"),
     (lambda: ParallelModel([ModelStage(2, out_bytes=1), ModelStage(in_bytes=1)]),
      "stage 0 sends 2 bytes in an iteration .* and stage 1 receives 1"),
-    (lambda: ParallelModel(TWO, "star"), "allreduce must be one of ring, tree, not 'star'"),
+    (lambda: ParallelModel(TWO, "star"),
+     "unknown model 'model': allreduce 'star'; choose from: ring, tree"),
     (lambda: ParallelModel(TWO, micro_batches=-1), "micro_batches must be a whole number"),
     (lambda: ParallelModel(TWO, backward_factor=-0.5), "at least 0, not -0.5"),
     (lambda: ParallelModel(TWO, allreduce_factor=float("nan")), "finite number .* not nan"),

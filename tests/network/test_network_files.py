@@ -187,7 +187,7 @@ GRAPHML = """<?xml version="1.0"?>
     ("a.toml", 'kind = "graph"\nfile = "b.xml"', "unknown suffix of a graph's file '.xml'"),
     ("a.toml", 'kind = "torus"\nshape = 4', "a.toml: shape must be a list"),
     ("a.toml", "kind = []", r"a.toml: unknown topology \[\]"),
-    ("a.toml", 'kind = "graph"\nfile = 0', "a.toml: file must be a path, not 0"),
+    ("a.toml", 'kind = "graph"\nfile = 0', "a.toml: file must be a name or a path, not 0"),
     ("a.toml", "a = " + "[" * 3000, "a.toml: is not TOML: maximum recursion depth"),
     ("a.json", "[" * 100_000, "a.json: cannot be read as JSON"),
     ("a.json", f'{{"hosts": {"9" * 5000}}}', "a.json: cannot be read as JSON: Exceeds the limit"),
@@ -209,7 +209,7 @@ def test_bad_files_are_named(tmp_path, name, text, message) -> None:
     ("a.toml", 'kind = "big-switch"\nhosts = 2\n', {"hots": 3, "name": "x"},
      "unknown option of topology 'big-switch' 'hots'"),
     ("a.gml", "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]",
-     {"capacity": -1}, "network 'a': the capacity of link '1->2' must be greater than 0, not -1"),
+     {"capacity": -1}, "network 'a': capacity must be greater than 0, not -1"),
     ("a.gml", "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]",
      {"capacity": 1, "hosts": [3]}, "network 'a': the host 3 is not a node"),
 ])

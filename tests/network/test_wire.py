@@ -48,10 +48,10 @@ def test_usable_capacity_is_the_same_array_where_all_is_usable():
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    ({"latency": [0, -1e-6]}, r"b: latency must be finite and not negative, not -1e-06 s"),
+    ({"latency": [0, -1e-6]}, r"b: latency must be a finite number of at least 0, not -1e-06"),
     ({"latency": np.inf}, "a: latency"), ({"latency": np.nan}, "a: latency"),
     ({"latency": [1.0]}, "2 links need one number, or one each"),
-    ({"efficiency": 0}, r"a: efficiency must be above 0 and at most 1, not 0.0"),
+    ({"efficiency": 0}, r"a: efficiency must be a number in \(0, 1\], not 0.0"),
     ({"efficiency": [1, 1.5]}, "b: efficiency"),
     ({"overhead": -1.0}, "overhead"), ({"overhead": np.inf}, "overhead"),
 ])
@@ -140,8 +140,8 @@ def test_a_graph_has_them_as_attributes():
 
 @pytest.mark.parametrize(("name", "value", "message"), [
     ("latency", -1, "a->s: latency must be at least 0, not -1"),
-    ("efficiency", 1.5, "a->s: efficiency must be above 0 and at most 1, not 1.5"),
-    ("efficiency", "most", "a->s: efficiency must be a number above 0 and at most 1, not 'most'")])
+    ("efficiency", 1.5, "a->s: efficiency must be a number in (0, 1], not 1.5"),
+    ("efficiency", "most", "a->s: efficiency must be a number in (0, 1], not 'most'")])
 def test_attributes_that_cannot_be_are_refused(name, value, message):
     graph = nx.Graph()
     graph.add_edge("a", "s", capacity=1e6, **{name: value})
@@ -161,11 +161,11 @@ def test_a_name_with_brackets_stands_for_itself():
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"latency": -1}, "latency must be at least 0"),
-    ({"latency": {"*": "inf"}}, "latency of '*' 'inf' is not a number"),
+    ({"latency": {"*": "inf"}}, "*: latency 'inf' is not a number"),
     ({"latency": {"nowhere": 1}}, "no link has a name like that, such as 'host-0->host-1'"),
-    ({"efficiency": 0}, "host-0->host-1: efficiency must be above 0 and at most 1"),
+    ({"efficiency": 0}, "network 'ring': efficiency must be a number in (0, 1], not 0"),
     ({"efficiency": "most"}, "efficiency must be a number"),
-    ({"packet": {"payload": 0, "header": 1}}, "payload must be positive"),
+    ({"packet": {"payload": 0, "header": 1}}, "payload must be greater than 0"),
     ({"packet": {"payload": 1, "header": 0, "gap": 12}}, "must be a Packet or have the keys"),
     ({"packet": {"payload": 1}}, "must be a Packet or have the keys payload and header"),
     ({"overhead": -1}, "overhead must be at least 0"),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.base.streams import stream
-from netsim.base.values import as_list, as_whole
+from netsim.base.values import about, as_list, as_whole
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound, per_iteration
@@ -48,6 +48,7 @@ class Mapped:
         return max(0.0, 1 - self.bound_s / self.alpha_s) if self.alpha_s else 0.0
 
 
+@about("counts")
 def check_counts(model: ParallelModel, counts: Sequence[int], server: ServerKind
                  ) -> tuple[int, ...]:
     """Check the numbers of GPUs that servers provide for a job, and return them as a tuple.
@@ -55,7 +56,7 @@ def check_counts(model: ParallelModel, counts: Sequence[int], server: ServerKind
     They add up to the GPUs of the model, are from 1 to the GPUs of a server, and can hold all
     replicas (`can_hold`).
     """
-    given = as_list(counts, "counts", int | np.integer, "whole numbers")
+    given = as_list(counts, "counts", int, "whole numbers")
     for count in given:
         as_whole(count, "counts: GPUs of a server", 1, server.gpus)
     if sum(given) != model.gpus:
