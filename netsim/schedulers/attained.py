@@ -109,12 +109,12 @@ class Tiresias(InOrder):
     fifo_by: str = "start"
 
     def __post_init__(self) -> None:
-        self._convert(_as_ascending)
+        self._convert(thresholds=_as_ascending)
 
-    def _convert(self, as_thresholds: Callable[[Any, str], Any]) -> None:
-        convert(self, backfill=as_flag, thresholds=as_thresholds,
-                promote_knob=optional(partial(as_number, above=0)), service=_as_service,
-                fifo_by=partial(as_choice, choices=("start", "arrival")))
+    def _convert(self, **more: Callable[[Any, str], Any]) -> None:
+        convert(self, backfill=as_flag, promote_knob=optional(partial(as_number, above=0)),
+                service=_as_service, fifo_by=partial(as_choice, choices=("start", "arrival")),
+                **more)
 
     def order_of(self, context: RunContext) -> Order:
         """Make the order of a run."""
@@ -169,7 +169,7 @@ class TiresiasL(Tiresias):
     fifo_by: str = "arrival"
 
     def __post_init__(self) -> None:
-        self._convert(optional(_as_ascending))
+        self._convert(thresholds=optional(_as_ascending))
 
     @property
     def clairvoyant(self) -> bool:
@@ -315,8 +315,8 @@ class TiresiasG(Tiresias):
     history: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        convert(self, delta=optional(_as_positive_s), history=optional(_as_gpu_seconds))
+        self._convert(thresholds=_as_ascending, delta=optional(_as_positive_s),
+                      history=optional(_as_gpu_seconds))
 
     def suits(self, context: RunContext) -> None:
         """Check that there are past jobs; see `netsim.engine.view.Scheduler`."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from netsim.base.values import as_choice, as_number, as_whole, convert, known_names, optional
 from netsim.cluster.cluster import Cluster, check_size
@@ -50,10 +50,13 @@ class _Planning:
         return PlanFollower(self.plan(context.cluster, context.jobs, context.model, context.seed))
 
     def __post_init__(self) -> None:
+        self._convert()
+
+    def _convert(self, **more: Callable[[Any, str], Any]) -> None:
         convert(self, horizon=optional(partial(as_whole, least=1)),
                 availability=partial(as_choice, choices=("idle", "queue")),
                 search=partial(as_choice, choices=("improve", "feasible")),
-                u=partial(as_number, least=1))
+                u=partial(as_number, least=1), **more)
 
     def planner(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention) -> Planner:
         """Make a planner for jobs, which must fit on the cluster and arrive at time 0."""
@@ -156,8 +159,8 @@ class SjfBco(_Planning):
     kappa: int | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        convert(self, lam=partial(as_number, least=1), kappa=optional(partial(as_whole, least=1)))
+        self._convert(lam=partial(as_number, least=1),
+                      kappa=optional(partial(as_whole, least=1)))
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> GpuPlan:
@@ -191,8 +194,7 @@ class _OnePlacement(_Planning):
     order: str = "given"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        convert(self, order=partial(as_choice, choices=("given", "by_size")))
+        self._convert(order=partial(as_choice, choices=("given", "by_size")))
 
     def plan_at(self, planner: Planner, limit: float, placement: Placement) -> GpuPlan | None:
         """Make the plan for a limit in slots; None if it cannot place a job."""
