@@ -13,11 +13,14 @@ import netsim.testing
 from netsim.allocators.registry import make_allocator
 from netsim.base.values import plain
 from netsim.cluster import draw_gpus
+from netsim.engine.preemption import Preemption
 from netsim.errors import UnknownNameError
 from netsim.jobs.patterns import ParameterServer, make_pattern
 from netsim.models.mapping import heavy_edge
 from netsim.models.servers import ServerKind
-from netsim.schedulers.attained import TiresiasL
+from netsim.schedulers.a_srpt import ASRPT
+from netsim.schedulers.attained import TiresiasG, TiresiasL
+from netsim.schedulers.batch import BatchSche
 from netsim.schedulers.sjf_bco import SjfBco
 from netsim.studies.grid import runs_of_calls
 from netsim.traces.cluster import ClusterConstruction, recurrent
@@ -140,8 +143,12 @@ ENTRIES = {
     "ClusterConstruction": lambda n: ClusterConstruction(limit=n, max_gpus=n, arrival_scale=n),
     "make_allocator": lambda n: make_allocator({"name": "aalo", "queues": n, "factor": n}),
     "aalo": lambda n: make_allocator({"name": "aalo", "thresholds": [n, 1000], "observe": n}),
-    "SjfBco": lambda n: SjfBco(kappa=n, horizon=n),
-    "TiresiasL": lambda n: TiresiasL(thresholds=[n]),
+    "SjfBco": lambda n: SjfBco(kappa=n, horizon=n, u=n, lam=n),
+    "TiresiasL": lambda n: TiresiasL(thresholds=[n], promote_knob=n),
+    "TiresiasG": lambda n: TiresiasG(delta=n, history=[n, n]),
+    "ASRPT": lambda n: ASRPT({"name": "random-forest", "trees": n}, n, n, n),
+    "BatchSche": lambda n: BatchSche(first=n, slot=n),
+    "Preemption": lambda n: Preemption(checkpoint_s=n, restore_s=n, state_bytes=n),
     "FaultEvent": lambda n: netsim.FaultEvent(at=n, host=n, factor=n),
     "split_history": lambda n: split_history(synthetic(20), n),
     "simulate": lambda n: netsim.simulate(

@@ -100,7 +100,7 @@ def least_cost(jobs: Sequence[Work], horizon: int | None = None,
     count = sum(end - first for first, end in spans)
     if count > _MOST_VARIABLES:
         raise InputError(f"the LP bound of {len(jobs)} jobs would have {count:,} variables, but at "
-                         f"most {_MOST_VARIABLES:,} are possible; give a longer slot")
+                         f"most {_MOST_VARIABLES:,} are possible; give a longer slot", "slot")
     return _solve(_columns(jobs, last), len(jobs), until, last)
 
 
@@ -166,7 +166,7 @@ def _solve(columns: _Columns, jobs: int, until: float | None, horizon: int) -> f
                     method="highs", options=options)
     if found.status == _INFEASIBLE:
         raise InputError(f"the LP bound: the jobs cannot be trained within {horizon} slots; give a "
-                         "longer horizon, or none")
+                         "longer horizon, or none", "horizon")
     if found.status == _STOPPED and limit_s is not None:
         raise NetsimError(f"the LP bound of {jobs} jobs, {count:,} variables, was not solved "
                           "within the time limit; allow more time with time_limit, or give a "

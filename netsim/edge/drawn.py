@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,16 @@ from netsim.base.units import (
     parse_rate,
     parse_seconds,
 )
-from netsim.base.values import as_list, as_whole, is_number, plain_numbers
+from netsim.base.values import (
+    about,
+    as_list,
+    as_number,
+    as_whole,
+    is_whole,
+    known_names,
+    plain,
+    refused,
+)
 from netsim.edge.edge_cloud import MOST, EdgeCloud, EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError
 
@@ -33,7 +42,7 @@ CHUNKS = (27, 115, 60)
 _MOST_SLOTS = 2.0**40
 
 
-@plain_numbers
+@known_names
 def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, types: int = 10,
                     ps: int | Sequence[int | Sequence[Kind | None]] | Mapping[str, float] = 1,
                     storage: Quantity | Sequence[Quantity] = math.inf, cloud: bool = True,
@@ -72,9 +81,9 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
     >>> draw_edge_cloud(3, types=2, seed=1)
     <EdgeCloud 'edge-cloud': 3 servers, 12 workers of 2 types, with a cloud>
     """
-    as_whole(servers, "servers", 0, 10**6)
-    as_whole(types, "types", 1, 10**6)
-    as_whole(seed, "seed")
+    servers = as_whole(servers, "servers", 0, 10**6)
+    types = as_whole(types, "types", 1, 10**6)
+    seed = as_whole(seed, "seed")
     counts, likely = _frequencies(sizes, "sizes", "workers")
     if isinstance(ps, Mapping):
         ps = _draw_ps(*_frequencies(ps, "ps", "PSs"), servers, seed)
@@ -85,7 +94,7 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
         count = counts[int(np.searchsorted(likely, rng.random(), side="right"))]
         total += count
         if total > MOST:
-            raise InputError(f"edge-cloud {name!r} has more than {MOST:,} workers")
+            raise InputError(f"edge-cloud {name!r} has more than {MOST:,} workers", "servers")
         workers.append([int(types * each) for each in rng.random(count)])
     return EdgeCloud(workers, ps=ps, storage=storage, cloud=cloud, edge_links=edge_links, wan=wan,
                      name=name)
@@ -102,25 +111,20 @@ def _draw_ps(counts: Sequence[int], likely: NDArray[np.float64], servers: int, s
 def _frequencies(given: object, what: str, things: str) -> tuple[list[int], NDArray[np.float64]]:
     """List the numbers of things of a server, with their cumulative probabilities."""
     if not isinstance(given, Mapping) or not given:
-        raise InputError(f"{what} must be a table of numbers of {things} to probabilities, not "
-                         f"{given!r}")
-    counts, weights = [], []
-    for number, weight in given.items():
-        count = int(number) if is_digits(str(number)) else number
-        as_whole(count, f"{what}: {things}", 0, 10**6)
-        if not (is_number(weight) and 0 <= weight <= 1e15):
-            raise InputError(f"{what}: the probability of {number} {things} must be a number from "
-                             f"0 to 1e15, not {reprlib.repr(weight)}")
-        counts.append(count)
-        weights.append(weight)
-    if not sum(weights) > 0:
-        raise InputError(f"{what}: at least one probability must be greater than 0")
+        raise refused(what, f"a table of numbers of {things} to probabilities", given)
+    with about(what):
+        counts = [as_whole(int(number) if is_digits(str(number)) else number,
+                           f"{what}: {things}", 0, 10**6) for number in given]
+        weights = [as_number(weight, f"{what}: the probability of {number} {things}",
+                             least=0, most=1e15) for number, weight in given.items()]
+        if not sum(weights) > 0:
+            raise InputError(f"{what}: at least one probability must be greater than 0")
     likely = np.cumsum(weights) / math.fsum(weights)
     likely[-1] = 1.0
     return counts, likely
 
 
-@plain_numbers
+@known_names
 def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence[Kind] = 10,
                    span: Quantity = "1800h", peaks: Sequence[float] = (0.25, 0.65),
                    peak_width: float = 0.05, in_peaks: float = 0.6,
@@ -196,21 +200,19 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     >>> [(job.arrival_s / 3600, job.chunks, job.epochs) for job in drawn]
     [(523.0, 27, 30), (1021.0, 115, 53)]
     """
-    as_whole(jobs, "jobs", 1, 10**7)
-    as_whole(seed, "seed")
-    slot_s = parse_seconds(slot, "slot", strict=True)
-    arrival = _Arrivals(_slots(span, "span", slot_s), peaks, peak_width, in_peaks)
-    listed = check_counts(chunks, "chunks")
+    jobs = as_whole(jobs, "jobs", 1, 10**7)
+    listed = as_counts(chunks, "chunks")
     ranges = JobRanges(servers=servers, types=types, epochs=epochs, compute=compute, update=update,
                        gradients=gradients, bandwidth=bandwidth, upload=upload,
                        cloud_upload=cloud_upload, slot=slot, chunk=chunk, seed=seed)
+    arrival = _Arrivals(ranges.slots(span, "span"), peaks, peak_width, in_peaks)
     drawn = []
     for k in range(jobs):
         size, fields = ranges.draw(k)
-        drawn.append(EdgeJob(id=k, arrival_s=arrival.of(seed, k) * slot_s,
+        drawn.append(EdgeJob(id=k, arrival_s=arrival.of(ranges.seed, k) * ranges.slot_s,
                              chunks=listed[int(size * len(listed))], minibatches=minibatches,
                              exchange=exchange, gang=gang, **fields))
-    return EdgeWorkload(drawn, name, seed=seed)
+    return EdgeWorkload(drawn, name, seed=ranges.seed)
 
 
 class JobRanges:
@@ -221,48 +223,54 @@ class JobRanges:
                  gradients: Sequence[Quantity], bandwidth: Sequence[Quantity],
                  upload: Sequence[Quantity], cloud_upload: Sequence[Quantity], slot: Quantity,
                  chunk: Quantity, seed: int) -> None:
-        as_whole(servers, "servers", 0, 10**6)
-        as_whole(seed, "seed")
-        slot_s = parse_seconds(slot, "slot", strict=True)
-        self._seed, self._servers, self._slot_s = seed, servers, slot_s
+        self._servers = as_whole(servers, "servers", 0, 10**6)
+        self.seed = as_whole(seed, "seed")
+        self.slot_s = parse_seconds(slot, "slot", strict=True)
         self._kinds = _kinds(types)
         self._ranges = {
-            "epochs": _range(epochs, "epochs", _whole), "compute_s": _seconds(compute, "compute"),
-            "update_s": _seconds(update, "update"),
+            "epochs": _range(epochs, "epochs", partial(as_whole, least=1)),
+            "compute_s": _range(compute, "compute", parse_seconds),
+            "update_s": _range(update, "update", parse_seconds),
             "gradient_bytes": _range(gradients, "gradients", parse_bytes),
             "bandwidth": _range(bandwidth, "bandwidth", parse_rate)}
-        self._near, self._far = (
-            _range(given, what, lambda value, what: _slots(value, what, slot_s))
-            for given, what in ((upload, "upload"), (cloud_upload, "cloud_upload")))
+        self._near = _range(upload, "upload", self.slots)
+        self._far = _range(cloud_upload, "cloud_upload", self.slots)
         self._chunk_bytes = parse_bytes(chunk, "chunk", usual=SMALL_SIZE)
+
+    def slots(self, value: Any, what: str) -> int:
+        """Parse a duration that must be a whole number of slots."""
+        slots = parse_seconds(value, what) / self.slot_s
+        if slots > _MOST_SLOTS or abs(slots - round(slots)) > 1e-9 * max(slots, 1.0):
+            raise refused(what, f"a multiple of the slot, {self.slot_s:g} s", value)
+        return round(slots)
 
     def draw(self, job: int) -> tuple[float, dict[str, Any]]:
         """Draw a number in [0, 1) that determines a job's size, and fields of its `EdgeJob`."""
         # The uniform numbers do not depend on the ranges to which they are scaled.
-        kind, size, *at = stream(self._seed, "edge job", job).random(2 + len(self._ranges)).tolist()
+        kind, size, *at = stream(self.seed, "edge job", job).random(2 + len(self._ranges)).tolist()
         own = {name: _scaled(u, *self._ranges[name]) for name, u in zip(self._ranges, at,
                                                                         strict=True)}
-        rng = stream(self._seed, "uploads of an edge job", job)
+        rng = stream(self.seed, "uploads of an edge job", job)
         delay = _scaled_whole(float(rng.random()), *self._far)
-        near = _scaled_whole_all(rng.random(self._servers), *self._near) * self._slot_s
+        near = _scaled_whole_all(rng.random(self._servers), *self._near) * self.slot_s
         return size, own | {
             "epochs": _scaled_whole(at[0], *self._ranges["epochs"]),
             "worker_type": self._kinds[int(kind * len(self._kinds))], "upload_s": near.tolist(),
-            "cloud_upload_s": delay * self._slot_s, "chunk_bytes": self._chunk_bytes}
+            "cloud_upload_s": delay * self.slot_s, "chunk_bytes": self._chunk_bytes}
 
 
 class _Arrivals:
     """Draws the arrivals of jobs, in slots."""
 
     def __init__(self, span: int, peaks: Sequence[float], width: float, share: float) -> None:
-        self.span, self.width, self.share = max(span, 1), width, share
-        self.peaks = as_list(peaks, "peaks", int | float, "numbers")
-        for what, value, most in (("peak_width", width, 1.0), ("in_peaks", share, 1.0),
-                                  *(("peaks: each", each, 1.0) for each in self.peaks)):
-            if not (is_number(value) and 0 <= value <= most):
-                raise InputError(f"{what} must be a number from 0 to 1, not {value!r}")
-        if share > 0 and not self.peaks:
-            raise InputError(f"in_peaks is {share}, but there are no peaks")
+        as_share = partial(as_number, least=0, most=1)
+        self.span = max(span, 1)
+        self.width, self.share = as_share(width, "peak_width"), as_share(share, "in_peaks")
+        with about("peaks"):
+            self.peaks = [as_share(each, "peaks: each")
+                          for each in as_list(peaks, "peaks", int | float, "numbers")]
+            if self.share > 0 and not self.peaks:
+                raise InputError(f"in_peaks is {self.share}, but there are no peaks")
 
     def of(self, seed: int, job: int) -> int:
         rng = stream(seed, "arrival of an edge job", job)
@@ -277,49 +285,32 @@ class _Arrivals:
 
 
 def _kinds(types: object) -> Sequence[Kind]:
-    if isinstance(types, int) and not isinstance(types, bool):
-        as_whole(types, "types", 1, 10**6)
-        return range(types)
+    types = plain(types)
+    if is_whole(types):
+        return range(as_whole(types, "types", 1, 10**6))
     kinds: tuple[Kind, ...] = as_list(types, "types", str | int, "names and numbers")
     if not kinds:
-        raise InputError("types must not be empty")
+        raise InputError("types must not be empty", "types")
     return kinds
 
 
-def check_counts(values: object, what: str) -> tuple[int, ...]:
-    """Check that values are a list of whole numbers of at least 1, and return them."""
-    counts: tuple[int, ...] = as_list(values, what, int | np.integer, "whole numbers")
-    if not counts:
-        raise InputError(f"{what} must not be empty")
-    for each in counts:
-        as_whole(each, f"{what}: each", 1)
-    return counts
+def as_counts(values: object, what: str) -> tuple[int, ...]:
+    """Convert a list of whole numbers of at least 1."""
+    with about(what):
+        counts = as_list(values, what, int, "whole numbers")
+        if not counts:
+            raise InputError(f"{what} must not be empty")
+        return tuple(as_whole(each, f"{what}: each", 1) for each in counts)
 
 
 def _range(values: Any, what: str, parse: Callable[[Any, str], Any]) -> tuple[Any, Any]:
     if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
-        raise InputError(f"{what} must be the least and the most, not {values!r}")
+        raise refused(what, "the least and the most", values)
     least, most = (parse(value, what) for value in values)
     if least > most:
-        raise InputError(f"{what}: the least, {values[0]}, is more than the most, {values[1]}")
+        raise InputError(f"{what}: the least, {values[0]}, is more than the most, {values[1]}",
+                         what)
     return least, most
-
-
-def _seconds(values: Any, what: str) -> tuple[float, float]:
-    return _range(values, what, parse_seconds)
-
-
-def _whole(value: Any, what: str) -> int:
-    as_whole(value, what, 1)
-    return int(value)
-
-
-def _slots(value: Any, what: str, slot_s: float) -> int:
-    """Parse a duration that must be a whole number of slots."""
-    slots = parse_seconds(value, what) / slot_s
-    if slots > _MOST_SLOTS or abs(slots - round(slots)) > 1e-9 * max(slots, 1.0):
-        raise InputError(f"{what} must be a multiple of the slot, {slot_s:g} s, not {value!r}")
-    return round(slots)
 
 
 def _scaled(u: float, least: float, most: float) -> float:

@@ -6,9 +6,9 @@ A job has chunks of data, each of which is trained by one worker.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,17 +19,22 @@ from netsim.base.display import draw
 from netsim.base.units import Quantity, format_count, parse_bytes, parse_rate, parse_seconds
 from netsim.base.values import (
     MOST_ID,
+    as_choice,
+    as_flag,
     as_label,
     as_list,
     as_name,
     as_weight,
     as_whole,
+    convert,
     is_whole,
     known_names,
-    plain_numbers,
+    optional,
+    plain,
     refuse_twice,
+    refused,
 )
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.network import Topology, big_switch
 
 if TYPE_CHECKING:
@@ -42,7 +47,7 @@ MOST = 10_000_000
 Kind = str | int
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, eq=False)
 class EdgeCloud:
     """Edge servers with typed workers and parameter servers (PSs), and an unlimited cloud.
@@ -111,70 +116,67 @@ class EdgeCloud:
     type_of: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        def put(**values: object) -> None:
-            for name, value in values.items():
-                if isinstance(value, np.ndarray):
-                    value.setflags(write=False)
-                object.__setattr__(self, name, value)
-
-        as_name(self.name, "edge-cloud: name")
+        convert(self, "edge-cloud", name=as_name)
         owner = f"edge-cloud {self.name!r}"
-        if not isinstance(self.cloud, bool):
-            raise InputError(f"{owner}: cloud must be true or false, not {self.cloud!r}")
-        given = as_list(self.workers, f"{owner}: workers", Sequence, "lists of types")
-        workers = tuple(_kinds(each, f"{owner}: workers of server {server}")
-                        for server, each in enumerate(given))
-        flat = [kind for each in workers for kind in each]
+        convert(self, owner, cloud=as_flag, workers=_as_workers)
+        convert(self, owner, ps=self._as_ps, storage=partial(self._as_array, _as_room),
+                edge_links=partial(self._as_array, _as_link), wan=_as_link,
+                topology=optional(self._as_topology))
+        flat = [kind for each in self.workers for kind in each]
         if not (flat or self.cloud):
-            raise InputError(f"{owner} has neither a worker nor a cloud")
-        counts = [len(each) for each in workers]
+            raise InputError(f"{owner} has neither a worker nor a cloud", "cloud")
+        counts = [len(each) for each in self.workers]
         types = tuple(dict.fromkeys(flat))
         place = {kind: k for k, kind in enumerate(types)}
-        put(workers=workers, types=types, first=np.concatenate(([0], np.cumsum(counts, dtype=int))),
-            server_of=np.repeat(np.arange(len(counts)), counts),
-            type_of=np.array([place[kind] for kind in flat], np.int64))
-        put(ps=self._parameter_servers(owner), storage=self._capacities(owner))
-        put(edge_links=self._rates(owner),
-            wan=parse_rate(self.wan, f"{owner}: wan", strict=True))
-        if not isinstance(self.topology, Topology | None):
-            raise InputError(f"{owner}: topology must be a Topology, not {self.topology!r}")
-        if self.topology is not None and self.topology.hosts < len(workers) + 2:
-            raise InputError(
-                f"{owner}: network {self.topology.name!r} has {self.topology.hosts} hosts; it "
-                f"needs one for each of the {len(workers)} servers, one for the cloud, and at "
-                "least one for the sites of jobs")
+        object.__setattr__(self, "types", types)
+        for name, value in (("first", np.concatenate(([0], np.cumsum(counts, dtype=int)))),
+                            ("server_of", np.repeat(np.arange(len(counts)), counts)),
+                            ("type_of", np.array([place[kind] for kind in flat], np.int64))):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
 
-    def _parameter_servers(self, owner: str) -> tuple[tuple[Kind | None, ...], ...]:
-        given: Sequence[Any] = [self.ps] * self.servers if is_whole(self.ps) else _one_per_server(
-            self.ps, self.servers, f"{owner}: ps")
+    def _as_ps(self, given: Any, what: str) -> tuple[tuple[Kind | None, ...], ...]:
         found: list[tuple[Kind | None, ...]] = []
         total = 0
-        for server, each in enumerate(given):
-            what = f"{owner}: ps of server {server}"
+        for server, each in enumerate(self._one_per_server(given, what)):
+            of = f"{what} of server {server}"
             if is_whole(each):
-                as_whole(each, what, most=MOST)
-                total += int(each)
+                total += as_whole(each, of, most=MOST)
                 if total > MOST:
-                    raise InputError(f"{owner} has more than {MOST:,} parameter servers")
-                found.append((None,) * int(each))
+                    raise InputError(f"edge-cloud {self.name!r} has more than {MOST:,} parameter "
+                                     "servers")
+                found.append((None,) * each)
             else:
-                found.append(_kinds(each, what, none=True))
+                found.append(_as_kinds(each, of, none=True))
         return tuple(found)
 
-    def _capacities(self, owner: str) -> NDArray[np.float64]:
-        one = isinstance(self.storage, str | int | float)
-        given: Sequence[Any] = [self.storage] * self.servers if one else _one_per_server(
-            self.storage, self.servers, f"{owner}: storage")
-        return np.array([math.inf if each == math.inf else
-                         parse_bytes(each, f"{owner}: storage of server {server}")
-                         for server, each in enumerate(given)], np.float64)
+    def _as_array(self, parse: Callable[[Any, str], float], given: Any, what: str
+                  ) -> NDArray[np.float64]:
+        made = np.array([parse(each, f"{what} of server {server}")
+                         for server, each in enumerate(self._one_per_server(given, what))],
+                        np.float64)
+        made.setflags(write=False)
+        return made
 
-    def _rates(self, owner: str) -> NDArray[np.float64]:
-        one = isinstance(self.edge_links, str | int | float)
-        given: Sequence[Any] = [self.edge_links] * self.servers if one else _one_per_server(
-            self.edge_links, self.servers, f"{owner}: edge_links")
-        return np.array([parse_rate(each, f"{owner}: edge_links of server {server}", strict=True)
-                         for server, each in enumerate(given)], np.float64)
+    def _one_per_server(self, given: Any, what: str) -> Sequence[Any]:
+        given = plain(given)
+        if isinstance(given, str | int | float):
+            return [given] * self.servers
+        listed = as_list(given, what, object, "one value per server")
+        if len(listed) != self.servers:
+            raise InputError(f"{what} must have a value for each of the {self.servers} servers, "
+                             f"not {len(listed)}")
+        return listed
+
+    def _as_topology(self, given: Any, what: str) -> Topology:
+        if not isinstance(given, Topology):
+            raise refused(what, "a Topology", given)
+        if given.hosts < self.servers + 2:
+            raise InputError(
+                f"edge-cloud {self.name!r}: network {given.name!r} has {given.hosts} hosts; it "
+                f"needs one for each of the {self.servers} servers, one for the cloud, and at "
+                "least one for the sites of jobs")
+        return given
 
     @cached_property
     def network(self) -> Topology:
@@ -204,7 +206,7 @@ class EdgeCloud:
         if not 0 <= site < sites:
             raise InputError(f"there is no site {site}: network {self.network.name!r} has {sites} "
                              f"hosts beside those of {self.servers} servers and the cloud, so that "
-                             f"site must be from 0 to {sites - 1}")
+                             f"site must be from 0 to {sites - 1}", "site")
         return self.servers + 1 + site
 
     @property
@@ -239,21 +241,24 @@ class EdgeCloud:
                 f"{'with' if self.cloud else 'without'} a cloud>")
 
 
-def _one_per_server(values: Any, servers: int, what: str) -> Sequence[Any]:
-    listed = as_list(values, what, object, "one value per server")
-    if len(listed) != servers:
-        raise InputError(f"{what} must have a value for each of the {servers} servers, "
-                         f"not {len(listed)}")
-    return listed
+_as_link = partial(parse_rate, strict=True)
 
 
-def _kinds(values: Any, what: str, none: bool = False) -> tuple[Kind, ...]:
-    kinds = as_list(values, what, str | int | np.integer | type(None),
-                           "types, each a name or a number")
+def _as_room(value: Any, what: str) -> float:
+    return math.inf if value == math.inf else parse_bytes(value, what)
+
+
+def _as_workers(given: Any, what: str) -> tuple[tuple[Kind, ...], ...]:
+    return tuple(_as_kinds(each, f"{what} of server {server}") for server, each in enumerate(
+        as_list(given, what, Sequence, "lists of types")))
+
+
+def _as_kinds(given: Any, what: str, none: bool = False) -> tuple[Kind, ...]:
+    kinds = as_list(given, what, str | int | type(None), "types, each a name or a number")
     for kind in kinds:
         if isinstance(kind, bool) or (kind is None and not none):
             raise InputError(f"{what}: a type is a name or a number, not {kind!r}")
-    return tuple(int(kind) if isinstance(kind, np.integer) else kind for kind in kinds)
+    return kinds
 
 
 # --- jobs ----------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ def _kinds(values: Any, what: str, none: bool = False) -> tuple[Kind, ...]:
 EXCHANGES = ("ps", "ring")
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EdgeJob:
     """A training job: D chunks of B mini-batches each, trained for E epochs.
@@ -352,47 +357,17 @@ class EdgeJob:
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
-        as_whole(self.id, f"{owner}: id", most=MOST_ID)
-        as_name(self.name, f"{owner}: name")
-        as_label(self.group, f"{owner}: group")
-        self._put("weight", as_weight(self.weight, f"{owner}: weight"))
-        for name, most in (("chunks", MOST), ("minibatches", MOST_ID), ("epochs", MOST_ID)):
-            as_whole(getattr(self, name), f"{owner}: {name}", 1, most)
-        if self.gang is not None:
-            as_whole(self.gang, f"{owner}: gang", 1)
-        as_whole(self.site, f"{owner}: site")
-        for name in ("arrival_s", "compute_s", "update_s", "cloud_upload_s"):
-            self._put(name, parse_seconds(getattr(self, name), f"{owner}: {name}"))
-        for name in ("gradient_bytes", "chunk_bytes"):
-            self._put(name, parse_bytes(getattr(self, name), f"{owner}: {name}"))
-        self._put("bandwidth", parse_rate(self.bandwidth, f"{owner}: bandwidth", strict=True))
-        self._put("upload_s", self._uploads(f"{owner}: upload_s"))
+        convert(self, owner, id=partial(as_whole, most=MOST_ID), name=as_name, group=as_label,
+                weight=as_weight, chunks=partial(as_whole, least=1, most=MOST),
+                minibatches=_as_count, epochs=_as_count, gang=optional(partial(as_whole, least=1)),
+                site=as_whole, arrival_s=parse_seconds, compute_s=parse_seconds,
+                update_s=parse_seconds, cloud_upload_s=parse_seconds, gradient_bytes=parse_bytes,
+                chunk_bytes=parse_bytes, bandwidth=_as_link, upload_s=_as_uploads,
+                exchange=lambda given, _: as_choice(given, f"exchange of {owner}", EXCHANGES),
+                worker_type=_as_kind, ps_type=optional(_as_kind))
         if not self.compute_s + self.update_s > 0:
             raise InputError(f"{owner}: a mini-batch must take some time: compute_s and update_s "
-                             "must not both be 0")
-        if self.exchange not in EXCHANGES:
-            raise UnknownNameError(f"exchange of job {self.id}", self.exchange, EXCHANGES)
-        self._check_types(owner)
-
-    def _put(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-    def _uploads(self, what: str) -> float | tuple[float, ...]:
-        if isinstance(self.upload_s, str | int | float | np.number):
-            return parse_seconds(self.upload_s, what)
-        listed = as_list(self.upload_s, what, object, "durations, one per server")
-        # A fast path for drawn jobs: parsing the delays of hundreds of servers one by one, as
-        # below, would take most of a run.
-        if all(type(each) is float and 0 <= each < math.inf for each in listed):
-            return listed
-        return tuple(parse_seconds(each, f"{what} of server {server}")
-                     for server, each in enumerate(listed))
-
-    def _check_types(self, owner: str) -> None:
-        for name in ("worker_type", "ps_type"):
-            kind = getattr(self, name)
-            if not (isinstance(kind, str) or is_whole(kind) or (kind is None and name[0] == "p")):
-                raise InputError(f"{owner}: {name} must be a name or a number, not {kind!r}")
+                             "must not both be 0", "compute_s")
 
     def exchange_bytes(self, workers: int) -> float:
         """Return the bytes that a worker exchanges per mini-batch while `workers` workers train.
@@ -465,11 +440,34 @@ class EdgeJob:
         """
         if isinstance(self.upload_s, tuple) and len(self.upload_s) != servers:
             raise InputError(f"job {self.id}: upload_s has {len(self.upload_s)} delays; the "
-                             f"edge-cloud has {servers} servers")
+                             f"edge-cloud has {servers} servers", "servers")
         return np.broadcast_to(np.asarray(self.upload_s, np.float64), servers)
 
 
-@plain_numbers
+_as_count = partial(as_whole, least=1, most=MOST_ID)
+
+
+def _as_kind(given: Any, what: str) -> Kind:
+    kind: Kind = plain(given)
+    if not (isinstance(kind, str) or is_whole(kind)):
+        raise refused(what, "a name or a number", kind)
+    return kind
+
+
+def _as_uploads(given: Any, what: str) -> float | tuple[float, ...]:
+    given = plain(given)
+    if isinstance(given, str | int | float):
+        return parse_seconds(given, what)
+    listed = as_list(given, what, object, "durations, one per server")
+    # A fast path for drawn jobs: parsing the delays of hundreds of servers one by one, as below,
+    # would take most of a run.
+    if all(type(each) is float and 0 <= each < math.inf for each in listed):
+        return listed
+    return tuple(parse_seconds(each, f"{what} of server {server}")
+                 for server, each in enumerate(listed))
+
+
+@known_names
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeWorkload:
     """The jobs of an edge-cloud, sorted by (arrival, id).
@@ -494,18 +492,19 @@ class EdgeWorkload:
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        as_name(self.name, "workload: name")
+        convert(self, "workload", name=as_name)
+        convert(self, f"workload {self.name!r}", jobs=self._as_jobs, seed=as_whole)
+
+    def _as_jobs(self, given: Any, what: str) -> tuple[EdgeJob, ...]:
         owner = f"workload {self.name!r}"
-        jobs = as_list(self.jobs, f"{owner}: jobs", EdgeJob, "EdgeJob")
+        jobs = as_list(given, what, EdgeJob, "EdgeJob")
         if not jobs:
             raise InputError(f"{owner} has no jobs")
-        as_whole(self.seed, f"{owner}: seed")
         if (chunks := sum(job.chunks for job in jobs)) > MOST:
             raise InputError(f"{owner} has {chunks:,} chunks; the most that can be simulated are "
                              f"{MOST:,}")
         refuse_twice([job.id for job in jobs], f"{owner}: two jobs have the id")
-        object.__setattr__(self, "jobs",
-                           tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id))))
+        return tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id)))
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -539,4 +538,4 @@ class EdgeWorkload:
             if not system.cloud and job.worker_type not in system.types:
                 raise InputError(f"job {job.id} needs workers of type {job.worker_type!r}; there "
                                  f"is no cloud, and edge-cloud {system.name!r} has: "
-                                 + (", ".join(map(repr, system.types)) or "none"))
+                                 + (", ".join(map(repr, system.types)) or "none"), "types")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Any
 from netsim.base.files import read_text
 from netsim.base.plugins import Registry
 from netsim.base.units import Quantity
-from netsim.base.values import as_path, check_options, known_names, plain_numbers
+from netsim.base.values import about, as_list, as_path, check_options, known_names
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.text import toml_problem
@@ -38,15 +37,12 @@ def listed_cloud(workers: Sequence[Sequence[Kind]],
 def listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",
                  seed: int = 0) -> EdgeWorkload:
     """Make jobs of an edge-cloud from a list of tables, each with the fields of an `EdgeJob`."""
-    if isinstance(jobs, str) or not isinstance(jobs, Sequence):
-        raise InputError(f"jobs must be a list of tables, not {jobs!r}")
     made = []
-    for place, table in enumerate(jobs):
-        if not isinstance(table, Mapping):
-            raise InputError(f"jobs.{place}: must be a table, not {table!r}")
-        table = {"id": place, **table}
-        check_options(EdgeJob, table, f"jobs.{place}")
-        made.append(EdgeJob(**table))
+    with about("jobs"):
+        for place, table in enumerate(as_list(jobs, "jobs", Mapping, "tables")):
+            table = {"id": place, **table}
+            check_options(EdgeJob, table, f"jobs.{place}")
+            made.append(EdgeJob(**table))
     return EdgeWorkload(made, name, seed=seed)
 
 
@@ -68,7 +64,7 @@ EDGE_FORMATS = Registry(
     refusal="does not make jobs of an edge-cloud: it must return a netsim.EdgeWorkload")
 
 
-@plain_numbers
+@known_names
 def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
                     kind: str | None = None, seed: int = 0, **options: Any) -> EdgeCloud:
     """Make an edge-cloud: a ready-made one, one from a file, or one of a kind with options.
@@ -124,7 +120,7 @@ def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> Edg
     return make_edge_cloud(**_source_arguments(source), seed=seed, **options)
 
 
-@plain_numbers
+@known_names
 def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
                    file: str | Path | None = None, format: str | None = None, seed: int = 0,
                    **options: Any) -> EdgeWorkload:
@@ -224,7 +220,7 @@ def _resolve_source(given: Mapping[str, Any], key: str, what: str, known: Regist
     file = table.pop("file", None)
     if file is not None and key in table:
         if "file" not in known.options(table[key]):
-            raise InputError(f"give either {key} or file, not both")
+            raise InputError(f"give either {key} or file, not both", key)
         return {"name": Path(file).stem} | table | {"file": file}  # the format reads it
     if file is None and key not in table:
         names = _ready_made(folder, key, known)
@@ -232,7 +228,7 @@ def _resolve_source(given: Mapping[str, Any], key: str, what: str, known: Regist
             raise InputError(f"give the name of a ready-made {what}, a file, or a {key}: "
                              + ", ".join(known))
         if table["name"] not in names:
-            raise UnknownNameError(what, table["name"], names)
+            raise UnknownNameError(what, table["name"], names, key="name")
         file = _folder(folder) / f"{table['name']}.toml"
     if file is not None:
         read = _read(Path(file))
@@ -240,7 +236,7 @@ def _resolve_source(given: Mapping[str, Any], key: str, what: str, known: Regist
             read["file"] = str(Path(file).parent / read["file"])
         table = {"name": Path(file).stem} | read | table
         table.pop("description", None)
-    with _naming_file({"file": file}):
+    with _naming_file({"file": file}), about(key):
         if key not in table:
             raise InputError(f"names no {key}; choose from: {', '.join(known)}")
         known.resolve(table[key])
@@ -253,11 +249,11 @@ def _naming_file(given: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        options = {name for name, value in given.items() if value is not None} - {"name", "file"}
-        named = any(re.search(rf"(?<![\w-]){re.escape(name)}\b", str(error)) for name in options)
-        if (given.get("file") is not None and not named
-                and not str(error).startswith(where := f"{given['file']}: ")):
-            error.args = (where + str(error),)
+        where = f"{given.get('file')}: "
+        for each in (error, *error.others) if given.get("file") is not None else ():
+            named = each.key != "file" and given.get(each.key) is not None
+            if not (named or str(each).startswith(where)):
+                each.args = (where + str(each),)
         raise
 
 
@@ -269,7 +265,7 @@ def _refuse_seed(table: Mapping[str, Any], file: str | Path | None, reader: str,
 
 
 def _source_arguments(source: str | Path) -> Table:
-    as_path(source, "source")
+    source = as_path(source, "source")
     named = isinstance(source, str) and Path(source).name == source and not Path(source).suffix
     return {"name": source} if named else {"file": os.fspath(source)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,15 @@ from numpy.typing import NDArray
 from netsim.base.plugins import parse_policy
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import as_path, as_whole, is_number, plain_numbers
-from netsim.edge.drawn import JobRanges, check_counts
+from netsim.base.values import about, as_number, as_path, as_whole, known_names, optional
+from netsim.edge.drawn import JobRanges, as_counts
 from netsim.edge.edge_cloud import EdgeJob, EdgeWorkload, Kind
-from netsim.errors import InputError
+from netsim.errors import InputError, TraceError
 from netsim.traces.cluster.construction import ClusterJobs
 from netsim.traces.cluster.readers import CLUSTER_TRACES
 
 
-@plain_numbers
+@known_names
 def trace_edge_jobs(file: str | os.PathLike[str],
                     trace: str | Mapping[str, Any] = "tiresias-cluster", *,
                     limit: int | None = None, sample: int | None = None,
@@ -93,12 +94,18 @@ def trace_edge_jobs(file: str | os.PathLike[str],
     InputError
         If a value is not allowed, or no job is left.
     """
-    listed = _sizes(chunks, chunks_per_gpu, duration_scale)
+    chunks_per_gpu = as_whole(chunks_per_gpu, "chunks_per_gpu", 1)
+    duration_scale = as_number(duration_scale, "duration_scale", least=1e-15, most=1e15)
+    listed = () if chunks is None else as_counts(chunks, "chunks")
+    if listed and (chunks_per_gpu != 1 or duration_scale != 1):
+        raise InputError("chunks: with these, chunks_per_gpu and duration_scale have no use, as "
+                         "numbers of chunks and times are drawn",
+                         "chunks_per_gpu" if chunks_per_gpu != 1 else "duration_scale")
     ranges = JobRanges(servers=servers, types=types, epochs=epochs if listed else (1, 1),
                        compute=compute, update=update, gradients=gradients, bandwidth=bandwidth,
                        upload=upload, cloud_upload=cloud_upload, slot=slot, chunk=chunk, seed=seed)
     read = _read(file, trace)
-    kept = _kept(read, limit, sample, max_gpus, seed)
+    kept = _kept(read, limit, sample, max_gpus, ranges.seed)
     arrival = _arrivals(read.submit_s[kept], arrival_scale, span)
     trained = read.duration_s[kept] * (duration_scale / chunks_per_gpu)
     jobs = []
@@ -109,49 +116,36 @@ def trace_edge_jobs(file: str | os.PathLike[str],
                else {"chunks": gpus * chunks_per_gpu, **_mini_batches(trained_s, **fields)})
         jobs.append(EdgeJob(id=k, arrival_s=arrival_s, gang=gpus, exchange=exchange,
                             **fields | own))
-    return EdgeWorkload(jobs, name, seed=seed)
-
-
-def _sizes(chunks: Sequence[int] | None, chunks_per_gpu: int, duration_scale: float
-           ) -> tuple[int, ...]:
-    """Check the values from which D is drawn; there are none if the trace determines it."""
-    as_whole(chunks_per_gpu, "chunks_per_gpu", 1)
-    _check_factor(duration_scale, "duration_scale", 1e-15)
-    if chunks is None:
-        return ()
-    if chunks_per_gpu != 1 or duration_scale != 1:
-        raise InputError("chunks: with these, chunks_per_gpu and duration_scale have no use, as "
-                         "numbers of chunks and times are drawn")
-    return check_counts(chunks, "chunks")
-
-
-def _check_factor(factor: object, what: str, least: float) -> None:
-    if not (is_number(factor) and least <= factor <= 1e15):
-        raise InputError(f"{what} must be a number from {least:g} to 1e15, not {factor!r}")
+    return EdgeWorkload(jobs, name, seed=ranges.seed)
 
 
 def _read(file: str | os.PathLike[str], trace: str | Mapping[str, Any]) -> ClusterJobs:
-    as_path(file, "file")
-    reader, options = parse_policy(trace, "trace")
-    if "path" in options:
-        raise InputError(f"trace: the path is that of file, not an option of {reader!r}")
-    read: ClusterJobs = CLUSTER_TRACES.make(reader, options | {"path": os.fspath(file)})
-    return read
+    path = os.fspath(as_path(file, "file"))
+    try:
+        with about("trace"):
+            reader, options = parse_policy(trace, "trace")
+            if "path" in options:
+                raise InputError(f"trace: the path is that of file, not an option of {reader!r}")
+            read: ClusterJobs = CLUSTER_TRACES.make(reader, options | {"path": path})
+            return read
+    except TraceError as error:
+        error.key = "file"
+        raise
 
 
 def _kept(read: ClusterJobs, limit: int | None, sample: int | None, max_gpus: int | None,
           seed: int) -> NDArray[np.int64]:
     """Find the positions of the jobs to keep, in order of arrival."""
-    for what, count in (("limit", limit), ("sample", sample), ("max_gpus", max_gpus)):
-        if count is not None:
-            as_whole(count, what, 1)
+    as_count = optional(partial(as_whole, least=1))
+    limit, sample = as_count(limit, "limit"), as_count(sample, "sample")
+    max_gpus = as_count(max_gpus, "max_gpus")
     if limit is not None and sample is not None:
         raise InputError("give either limit, for the first jobs of the trace, or sample, for some "
-                         "of all, not both")
+                         "of all, not both", "sample")
     kept = np.flatnonzero(read.gpus <= (np.inf if max_gpus is None else max_gpus))[:limit]
     if not len(kept):
         raise InputError(f"max_gpus = {max_gpus} leaves none of {len(read):,} jobs: all have more "
-                         f"GPUs, at least {read.gpus.min()}")
+                         f"GPUs, at least {read.gpus.min()}", "max_gpus")
     if sample is None:
         return kept
     return kept[np.sort(stream(seed, "jobs of a trace").permutation(len(kept))[:sample])]
@@ -160,11 +154,11 @@ def _kept(read: ClusterJobs, limit: int | None, sample: int | None, max_gpus: in
 def _arrivals(submit_s: NDArray[np.float64], scale: float, span: Quantity | None
               ) -> NDArray[np.float64]:
     """Scale submission times to arrival times, both in seconds."""
-    _check_factor(scale, "arrival_scale", 0.0)
+    scale = as_number(scale, "arrival_scale", least=0, most=1e15)
     if span is None:
         return submit_s * scale
     if scale != 1:
-        raise InputError("give either arrival_scale or span, not both")
+        raise InputError("give either arrival_scale or span, not both", "span")
     span_s = parse_seconds(span, "span")
     last = float(submit_s.max())
     return submit_s * (span_s / last if last > 0 else 1.0)
@@ -176,7 +170,7 @@ def _mini_batches(trained_s: float, compute_s: float, update_s: float, **others:
     drawn_s = compute_s + update_s
     if not drawn_s > 0:
         raise InputError("compute and update: a mini-batch must take some time, and one was drawn "
-                         "that takes none")
+                         "that takes none", "compute")
     count = max(round(trained_s / drawn_s), 1)
     scale = trained_s / count / drawn_s
     return {"minibatches": count, "compute_s": compute_s * scale, "update_s": update_s * scale}

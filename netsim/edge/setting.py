@@ -6,13 +6,14 @@ import copy
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.brief import brief
-from netsim.base.values import LARGEST, as_whole, is_number
+from netsim.base.values import as_number, as_whole, convert
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, Kind
 from netsim.errors import InputError
 from netsim.ties import merge_equal
@@ -89,9 +90,7 @@ class EdgeSetting:
     __repr__ = brief
 
     def __post_init__(self) -> None:
-        as_whole(self.seed, "seed")
-        if not (is_number(self.epsilon) and 0 <= self.epsilon <= LARGEST):
-            raise InputError(f"epsilon must be a number of at least 0, not {self.epsilon!r}")
+        convert(self, seed=as_whole, epsilon=partial(as_number, least=0))
         self._fill()
 
     def _fill(self) -> None:

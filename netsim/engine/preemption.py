@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from netsim.base.units import parse_bytes, parse_seconds
-from netsim.base.values import plain_numbers
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import as_choice, check_options, convert, known_names
+from netsim.errors import InputError
 
 _KEEPS = ("iterations", "fraction")
 _ON_FAULT = ("iterations", "checkpoint")
@@ -22,7 +23,7 @@ _NOT_ON_EDGE = {"state_bytes": "jobs upload their data to the servers that they 
 _ROUNDING, _RELATIVE = 1e-9, 1e-12
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Preemption:
     """What a job keeps when it is preempted or loses a server, and what that costs.
@@ -57,12 +58,9 @@ class Preemption:
     on_fault: str = "iterations"
 
     def __post_init__(self) -> None:
-        for name, choices in (("keep", _KEEPS), ("on_fault", _ON_FAULT)):
-            if (given := getattr(self, name)) not in choices:
-                raise UnknownNameError(f"value of {name}", given, choices)
-        for name in ("checkpoint_s", "restore_s"):
-            object.__setattr__(self, name, parse_seconds(getattr(self, name), name))
-        object.__setattr__(self, "state_bytes", parse_bytes(self.state_bytes, "state_bytes"))
+        convert(self, keep=partial(as_choice, choices=_KEEPS), checkpoint_s=parse_seconds,
+                restore_s=parse_seconds, state_bytes=parse_bytes,
+                on_fault=partial(as_choice, choices=_ON_FAULT))
 
 
 def whole(progress: float) -> float:
@@ -76,11 +74,8 @@ def as_preemption(given: Preemption | Mapping[str, Any] | None) -> Preemption:
         return given or Preemption()
     if not isinstance(given, Mapping):
         raise InputError("preemption must be a mapping of options, such as {'restore_s': '10s'}, "
-                         f"not {given!r}")
-    names = list(Preemption.__dataclass_fields__)
-    for name in given:
-        if name not in names:
-            raise UnknownNameError("option of preemption", name, names)
+                         f"not {given!r}", "preemption")
+    check_options(Preemption, given, "preemption")
     return Preemption(**given)
 
 
@@ -95,6 +90,6 @@ def on_edge(given: Preemption | Mapping[str, Any] | None) -> Preemption:
     for name, reason in _NOT_ON_EDGE.items():
         if getattr(options, name) != getattr(default, name):
             raise InputError(f"preemption: {name} is for jobs on a cluster; on an edge-cloud "
-                             f"{reason}")
+                             f"{reason}", name)
     named = isinstance(given, Preemption) or (given is not None and "keep" in given)
     return options if named else replace(options, keep="fraction")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from netsim.base.plugins import Registry, parse_policy
-from netsim.base.values import plain_numbers
+from netsim.base.values import known_names
 from netsim.cluster.contention import Contention
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class CoflowContention(Contention):
     """Execution as coflows on the network, under an allocator.

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from netsim.base.values import Rows
+from netsim.base.values import Rows, as_flag, convert
 from netsim.edge import kernels
 from netsim.edge.schedule import ChunkPlacement, Queues, Schedule, Storage, of_chunks
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats
@@ -76,8 +76,7 @@ class AOnline:
     least_bytes: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.least_bytes, bool):
-            raise InputError(f"least_bytes must be true or false, not {self.least_bytes!r}")
+        convert(self, least_bytes=as_flag)
 
     def dispatcher(self, setting: EdgeSetting) -> Dispatcher:
         """Make the dispatcher of a run; see `Dispatcher`."""

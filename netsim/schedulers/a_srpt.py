@@ -9,22 +9,27 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import LARGEST, is_number, plain_numbers
+from netsim.base.units import Quantity
+from netsim.base.values import about, as_number, convert, known_names, optional
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import model_of
 from netsim.engine.view import ClusterView, Decision, Start
-from netsim.errors import InputError
 from netsim.models import ParallelModel
-from netsim.models.mapping import Mapped
-from netsim.placements.mapped import MappingCache, check_rules
+from netsim.models.mapping import MAPPINGS, Mapped
+from netsim.placements.mapped import MappingCache
 from netsim.predictors import make_predictor
-from netsim.schedulers.predicted import Predictions, needs_to_predict
+from netsim.schedulers.predicted import (
+    Predictions,
+    as_period,
+    as_predictor,
+    needs_to_predict,
+)
 from netsim.schedulers.virtual_machine import VirtualMachine
 
 #: Relative tolerance within which iteration times and ratios are equal.
@@ -34,7 +39,7 @@ _EQUAL = 1e-9
 _ROUNDING = 1e-12
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class ASRPT:
     """Adaptive shortest remaining processing time first, by predictions; Heavy-Edge mapping.
@@ -78,15 +83,10 @@ class ASRPT:
     mapping: str = "heavy-edge"
 
     def __post_init__(self) -> None:
-        make_predictor(self.predictor)
-        if self.retrain is not None:
-            parse_seconds(self.retrain, "retrain", strict=True)
-        for name, least in (("tau", 0), ("comm_heavy", 1)):
-            value = getattr(self, name)
-            if not (is_number(value) and least <= value <= LARGEST):
-                raise InputError(f"{name} must be a finite number of at least {least}, "
-                                 f"not {value!r}")
-        check_rules("most", self.mapping)
+        convert(self, predictor=as_predictor, retrain=optional(as_period),
+                tau=partial(as_number, least=0), comm_heavy=partial(as_number, least=1))
+        with about("mapping"):
+            MAPPINGS.resolve(self.mapping)
 
     @property
     def clairvoyant(self) -> bool:
@@ -103,7 +103,7 @@ class ASRPT:
         return _Run(self, context)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class ASRPTPerfect(ASRPT):
     """A-SRPT that knows the iterations that jobs will make."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
@@ -13,19 +14,29 @@ from typing import Any
 import numpy as np
 
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import LARGEST, is_number, plain_numbers, refuse_set
+from netsim.base.values import (
+    as_choice,
+    as_collection,
+    as_flag,
+    as_number,
+    convert,
+    known_names,
+    optional,
+    plain,
+    refuse_set,
+)
 from netsim.cluster.context import RunContext
 from netsim.engine.ledger import expected_times
 from netsim.engine.view import ClusterView
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.schedulers.in_order import After, Floats, InOrder, Ints, Keys, Order
 from netsim.ties import EQUAL, ROUNDING
 
-_SERVICES = ("held", "run")
-_FIFO_BY = ("start", "arrival")
+_as_service = partial(as_choice, choices=("held", "run"))
+_as_positive_s = partial(parse_seconds, strict=True)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class LAS(InOrder):
     """Least attained service first, in GPU-seconds; ties go to jobs that hold GPUs.
@@ -50,10 +61,7 @@ class LAS(InOrder):
     service: str = "held"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "quantum_s",
-                           parse_seconds(self.quantum_s, "quantum_s", strict=True))
-        _check_service(self.service)
+        convert(self, backfill=as_flag, quantum_s=_as_positive_s, service=_as_service)
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
         """The attained service of jobs; at equal service, waiting jobs come last."""
@@ -65,7 +73,7 @@ class LAS(InOrder):
         return view.now + float(self.quantum_s)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Tiresias(InOrder):
     """Discretised two-dimensional LAS of Tiresias (NSDI 2019): queues by attained service.
@@ -101,26 +109,16 @@ class Tiresias(InOrder):
     fifo_by: str = "start"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "thresholds", _ascending(self.thresholds))
-        self._check()
+        self._convert(thresholds=_as_ascending)
 
-    def _check(self) -> None:
-        InOrder.__post_init__(self)
-        knob = self.promote_knob
-        if knob is not None and not (is_number(knob) and 0 < knob <= LARGEST):
-            raise InputError(f"promote_knob must be a finite number greater than 0, not {knob!r}")
-        _check_service(self.service)
-        if self.fifo_by not in _FIFO_BY:
-            raise UnknownNameError("order inside a queue", self.fifo_by, _FIFO_BY)
+    def _convert(self, **more: Callable[[Any, str], Any]) -> None:
+        convert(self, backfill=as_flag, promote_knob=optional(partial(as_number, above=0)),
+                service=_as_service, fifo_by=partial(as_choice, choices=("start", "arrival")),
+                **more)
 
     def order_of(self, context: RunContext) -> Order:
         """Make the order of a run."""
         return _Queues(self, len(context.jobs))
-
-
-def _check_service(service: str) -> None:
-    if not isinstance(service, str) or service not in _SERVICES:
-        raise UnknownNameError("service", service, _SERVICES)
 
 
 def _service(view: ClusterView, jobs: Any, service: str) -> Any:
@@ -129,23 +127,26 @@ def _service(view: ClusterView, jobs: Any, service: str) -> Any:
     return view.ranks(jobs) * seconds
 
 
-def _ascending(given: Any) -> tuple[float, ...]:
-    """Check thresholds, and convert them to GPU-seconds."""
-    refuse_set(given, "thresholds")
-    if isinstance(given, str | int | float):
-        listed: tuple[Any, ...] = (given,)
-    else:
-        listed = tuple(given) if isinstance(given, Sequence | np.ndarray) else ()
+def _as_gpu_seconds(given: Any, what: str, strict: bool = False) -> tuple[float, ...]:
+    """Convert one number of GPU-seconds, or a list of them."""
+    given = plain(given)
+    listed = (given,) if isinstance(given, str | int | float) else as_collection(
+        given, what, object, "GPU-seconds, such as [3250, 7200] or ['1h', '4h']")
     if not listed:
-        raise InputError("thresholds must list at least one number of GPU-seconds, such as "
-                         f"[3250, 7200] or ['1h', '4h'], not {reprlib.repr(given)}")
-    found = tuple(parse_seconds(each, "thresholds", strict=True) for each in listed)
+        raise InputError(f"{what} must list at least one number of GPU-seconds")
+    return tuple(parse_seconds(each, what, strict=strict) for each in listed)
+
+
+def _as_ascending(given: Any, what: str) -> tuple[float, ...]:
+    """Convert thresholds to GPU-seconds."""
+    refuse_set(given, what)
+    found = _as_gpu_seconds(given, what, strict=True)
     if any(low >= high for low, high in pairwise(found)):
-        raise InputError(f"thresholds must ascend, unlike {reprlib.repr(list(listed))}")
+        raise InputError(f"{what} must ascend, unlike {reprlib.repr(given)}")
     return found
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class TiresiasL(Tiresias):
     """Tiresias-L, the baseline of A_online: queues by attained service, each by arrival.
@@ -168,10 +169,7 @@ class TiresiasL(Tiresias):
     fifo_by: str = "arrival"
 
     def __post_init__(self) -> None:
-        if self.thresholds is None:
-            self._check()
-        else:
-            super().__post_init__()
+        self._convert(thresholds=optional(_as_ascending))
 
     @property
     def clairvoyant(self) -> bool:
@@ -188,7 +186,7 @@ class TiresiasL(Tiresias):
         if not mean > 0:
             raise InputError("scheduler 'tiresias-l' derives its thresholds from the mean service "
                              f"of all jobs, and the {len(every)} jobs of this run are expected to "
-                             "take 0 s; give thresholds, such as ['1h', '4h']")
+                             "take 0 s; give thresholds, such as ['1h', '4h']", "thresholds")
         return _OfMean(replace(self, thresholds=(mean / 8, mean / 2)), len(context.jobs))
 
 
@@ -288,7 +286,7 @@ class _OfMean(_Queues):
                          "takes no more; give thresholds")
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class TiresiasG(Tiresias):
     """Discretised two-dimensional Gittins index of Tiresias, from the service of past jobs.
@@ -317,11 +315,8 @@ class TiresiasG(Tiresias):
     history: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.delta is not None:
-            object.__setattr__(self, "delta", parse_seconds(self.delta, "delta", strict=True))
-        if self.history is not None:
-            object.__setattr__(self, "history", _past(self.history))
+        self._convert(thresholds=_as_ascending, delta=optional(_as_positive_s),
+                      history=optional(_as_gpu_seconds))
 
     def suits(self, context: RunContext) -> None:
         """Check that there are past jobs; see `netsim.engine.view.Scheduler`."""
@@ -333,20 +328,13 @@ class TiresiasG(Tiresias):
         past = known if self.history is None else np.array(self.history)
         if past is None or not len(past):
             raise InputError("tiresias-g ranks jobs by those of the past, and the workload has no "
-                             "history with GPU-seconds; give history, a list of GPU-seconds")
+                             "history with GPU-seconds; give history, a list of GPU-seconds",
+                             "history")
         return np.sort(past)
 
     def order_of(self, context: RunContext) -> Order:
         """Make the order of a run."""
         return _ByIndex(self, context, self._past_of(context))
-
-
-def _past(given: Any) -> tuple[float, ...]:
-    """Check the GPU-seconds of past jobs, and convert them to numbers."""
-    listed = [given] if isinstance(given, str | int | float) else list(given)
-    if not listed:
-        raise InputError("history must list the GPU-seconds of at least one past job")
-    return tuple(parse_seconds(each, "history") for each in listed)
 
 
 class _ByIndex(_Queues):

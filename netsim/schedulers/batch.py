@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import LARGEST, is_number, plain_numbers
+from netsim.base.values import LARGEST, as_choice, as_number, convert, known_names, plain
 from netsim.edge.job_data import NearData
 from netsim.edge.setting import Ints
 from netsim.edge.typed_jobs import EdgeContext, TypedJobs
 from netsim.engine.view import ClusterView, Decision, Start
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.ties import ROUNDING, below, rank
 
 #: The workers of a job in the cloud.
 _CLOUD = np.array([], np.int64)
 
-_MODES = ("doubling", "periodic")
 
-
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class BatchSche:
     """BatchSche, in this project's interpretation: whole jobs in batches, without preemption.
@@ -61,14 +60,12 @@ class BatchSche:
     slot: Quantity = "1h"
 
     def __post_init__(self) -> None:
-        if self.mode not in _MODES:
-            raise UnknownNameError("mode of BatchSche", self.mode, _MODES)
-        if not (is_number(self.first) and 0 < self.first <= LARGEST):
-            raise InputError(f"first must be a number of slots greater than 0, not {self.first!r}")
+        convert(self, mode=partial(as_choice, choices=("doubling", "periodic")),
+                first=partial(as_number, above=0), slot=lambda given, _: plain(given))
         slot = parse_seconds(self.slot, "slot", strict=True)
         if not 0 < self.first * slot <= LARGEST:
             raise InputError(f"first must be a number of slots of {slot:g} s that last more than 0 "
-                             f"and at most {LARGEST:g} s, not {self.first!r}")
+                             f"and at most {LARGEST:g} s, not {self.first!r}", "first")
 
     def begin(self, context: EdgeContext) -> _Batches:
         """Make the object that decides in a run; see `netsim.engine.view.Scheduler`."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from netsim.base.values import as_whole
-from netsim.errors import InputError
+from netsim.base.values import as_number, as_whole
 
 
 def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alpha_max: float,
@@ -46,14 +43,12 @@ def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alph
     ...                   error=0)
     6.0
     """
-    as_whole(most_gpus, "most_gpus", 1)
-    as_whole(gpus, f"gpus, as a job has {most_gpus},", most_gpus + 1)
-    for name, value, least in (("rho", rho, 1), ("tau", tau, 0), ("alpha_min", alpha_min, 0),
-                               ("alpha_max", alpha_max, alpha_min), ("error", error, 0)):
-        if not (math.isfinite(value) and value >= least):
-            raise InputError(f"{name} must be a finite number of at least {least:g}, not {value!r}")
-    if alpha_min == 0:
-        raise InputError("alpha_min must be more than 0 seconds, not 0")
+    most_gpus = as_whole(most_gpus, "most_gpus", 1)
+    gpus = as_whole(gpus, f"gpus, as a job has {most_gpus},", most_gpus + 1)
+    rho, tau = as_number(rho, "rho", least=1), as_number(tau, "tau", least=0)
+    alpha_min = as_number(alpha_min, "alpha_min", above=0)
+    alpha_max = as_number(alpha_max, "alpha_max", least=alpha_min)
+    error = as_number(error, "error", least=0)
     room = gpus / (gpus - most_gpus)
     exact = (2 + tau + rho * room) * rho
     return exact + (2 * rho * most_gpus * alpha_max / alpha_min

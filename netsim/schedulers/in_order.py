@@ -23,10 +23,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.values import as_flag, convert
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import is_sliced
 from netsim.engine.view import ClusterView, Decision, Start
-from netsim.errors import AllocationError, InputError
+from netsim.errors import AllocationError
 from netsim.placements.placement import Room
 from netsim.schedulers import kernels
 from netsim.schedulers.waiting_jobs import QueuePlace, WaitingJobs, places_of, precedes
@@ -147,8 +148,7 @@ class InOrder(Order):
     backfill: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.backfill, bool):
-            raise InputError(f"backfill must be true or false, not {self.backfill!r}")
+        convert(self, backfill=as_flag)
 
     @property
     def work_conserving(self) -> bool:

@@ -8,21 +8,34 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_choice, convert, known_names, optional, plain
 from netsim.cluster.cluster import server_kind
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import model_of
 from netsim.engine.view import ClusterView, Decision, Start
 from netsim.models.mapping import Mapper
-from netsim.placements.mapped import check_rules
+from netsim.placements.mapped import SERVER_RULES
 from netsim.placements.placement import Room
 from netsim.predictors import Forecast, make_predictor
 from netsim.schedulers.waiting_jobs import TiedQueue
 from netsim.ties import equal
+
+
+def as_predictor(given: Any, what: str) -> Any:
+    """Check that a predictor can be made of what is given, and keep that."""
+    make_predictor(given)
+    return plain(given)
+
+
+def as_period(given: Any, what: str) -> Any:
+    """Check a period, and keep its unit."""
+    parse_seconds(given, what, strict=True)
+    return plain(given)
 
 
 def needs_to_predict(predictor: Any, retrain: Quantity | None) -> frozenset[str]:
@@ -91,10 +104,8 @@ class _Predicted:
         return {"name": "mapped", "servers": self.servers}
 
     def __post_init__(self) -> None:
-        check_rules(self.servers, "heavy-edge")
-        make_predictor(self.predictor)
-        if self.retrain is not None:
-            parse_seconds(self.retrain, "retrain", strict=True)
+        convert(self, predictor=as_predictor, retrain=optional(as_period),
+                servers=partial(as_choice, choices=SERVER_RULES))
 
     @property
     def clairvoyant(self) -> bool:
@@ -120,7 +131,7 @@ class _Predicted:
         return _ByKey(self, Predictions(context, self.predictor, self.retrain))
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class SPJF(_Predicted):
     """Shortest predicted job first; the first job blocks the others if it does not fit.
@@ -145,7 +156,7 @@ class SPJF(_Predicted):
         return seconds
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class SPWF(_Predicted):
     """Smallest predicted workload (time by GPUs) first; the first job blocks the others.
@@ -163,7 +174,7 @@ class SPWF(_Predicted):
         return seconds * gpus
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class WCSDuration(_Predicted):
     """Work-conserving: every job that fits starts, shortest predicted job first.
@@ -181,7 +192,7 @@ class WCSDuration(_Predicted):
         return seconds
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class WCSWorkload(_Predicted):
     """Work-conserving: every job that fits starts, smallest predicted workload first.
@@ -199,7 +210,7 @@ class WCSWorkload(_Predicted):
         return seconds * gpus
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class WCSSubTime(_Predicted):
     """Work-conserving: every job that fits starts, in order of submission.

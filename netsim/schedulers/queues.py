@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_choice, as_flag, convert, known_names
 from netsim.cluster.context import RunContext
 from netsim.engine.view import ClusterView
-from netsim.errors import UnknownNameError
 from netsim.schedulers.in_order import After, InOrder, Ints, Keys, Order
 from netsim.ties import EQUAL, ROUNDING
 
-_BY = ("gpus", "service", "time")
 
-
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class FIFO(InOrder):
     """A queue in order of arrival; jobs keep their GPUs.
@@ -40,7 +38,7 @@ class FIFO(InOrder):
         return Keys()
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class SJF(InOrder):
     """A queue by GPUs, fewest first, or by remaining time or service; jobs keep their GPUs.
@@ -64,9 +62,8 @@ class SJF(InOrder):
     by: str = "gpus"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.by not in _BY:
-            raise UnknownNameError("size of a job by which SJF orders", self.by, _BY)
+        convert(self, backfill=as_flag,
+                by=partial(as_choice, choices=("gpus", "service", "time")))
 
     @property
     def clairvoyant(self) -> bool:
@@ -80,7 +77,7 @@ class SJF(InOrder):
         return Keys(value=left_s * gpus)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class SRTF(InOrder):
     """Shortest remaining time first, by estimates; SRPT of Schrage (1968) for jobs of many GPUs.
@@ -98,7 +95,7 @@ class SRTF(InOrder):
         return Keys(value=view.remaining_s(jobs))
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class SRSF(InOrder):
     """Shortest remaining service first: remaining time times GPUs.
@@ -116,7 +113,7 @@ class SRSF(InOrder):
         return Keys(value=view.remaining_s(jobs) * view.ranks(jobs))
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class GandivaRR(InOrder):
     """Jobs take turns in a ring, as in Gandiva (OSDI 2018).
@@ -143,9 +140,7 @@ class GandivaRR(InOrder):
     quantum_s: Quantity = 60.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "quantum_s",
-                           parse_seconds(self.quantum_s, "quantum_s", strict=True))
+        convert(self, backfill=as_flag, quantum_s=partial(parse_seconds, strict=True))
 
     def order_of(self, context: RunContext) -> Order:
         """Make the order of a run."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
-from netsim.base.values import LARGEST, as_whole, is_number, plain_numbers
+from netsim.base.values import as_choice, as_number, as_whole, convert, known_names, optional
 from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, Iterations, check_rates
 from netsim.cluster.context import RunContext
 from netsim.engine.ledger import estimates_of
-from netsim.errors import InputError, not_one_of
+from netsim.errors import InputError
 from netsim.placements.placement import (
     FirstFit,
     LeastBusyServers,
@@ -49,14 +50,13 @@ class _Planning:
         return PlanFollower(self.plan(context.cluster, context.jobs, context.model, context.seed))
 
     def __post_init__(self) -> None:
-        if self.horizon is not None:
-            as_whole(self.horizon, "horizon", 1)
-        for name, choices in (("availability", ("idle", "queue")),
-                              ("search", ("improve", "feasible"))):
-            if getattr(self, name) not in choices:
-                raise InputError(not_one_of(name, getattr(self, name), choices))
-        if not (is_number(self.u) and 1 <= self.u <= LARGEST):
-            raise InputError(f"u must be a number of at least 1, not {self.u!r}")
+        self._convert()
+
+    def _convert(self, **more: Callable[[Any, str], Any]) -> None:
+        convert(self, horizon=optional(partial(as_whole, least=1)),
+                availability=partial(as_choice, choices=("idle", "queue")),
+                search=partial(as_choice, choices=("improve", "feasible")),
+                u=partial(as_number, least=1), **more)
 
     def planner(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention) -> Planner:
         """Make a planner for jobs, which must fit on the cluster and arrive at time 0."""
@@ -113,7 +113,7 @@ class _Planning:
         if best is None:
             raise InputError(
                 f"no plan ends before the horizon of {horizon} slots: raise horizon; all jobs one "
-                f"after the other take {self._at_most(planner)} at their slowest")
+                f"after the other take {self._at_most(planner)} at their slowest", "horizon")
         return best
 
     def _at_most(self, planner: Planner) -> int:
@@ -126,7 +126,7 @@ def _by_size(jobs: Sequence[JobSpec]) -> list[int]:
     return sorted(range(len(jobs)), key=lambda job: jobs[job].ranks)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class SjfBco(_Planning):
     """Smallest job first with balanced contention and overhead: Algorithm 1.
@@ -159,10 +159,8 @@ class SjfBco(_Planning):
     kappa: int | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        LeastBusyServers(self.lam)
-        if self.kappa is not None:
-            as_whole(self.kappa, "kappa", 1)
+        self._convert(lam=partial(as_number, least=1),
+                      kappa=optional(partial(as_whole, least=1)))
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> GpuPlan:
@@ -196,9 +194,7 @@ class _OnePlacement(_Planning):
     order: str = "given"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.order not in ("given", "by_size"):
-            raise InputError(not_one_of("order", self.order, ("given", "by_size")))
+        self._convert(order=partial(as_choice, choices=("given", "by_size")))
 
     def plan_at(self, planner: Planner, limit: float, placement: Placement) -> GpuPlan | None:
         """Make the plan for a limit in slots; None if it cannot place a job."""
@@ -213,7 +209,7 @@ class _OnePlacement(_Planning):
         return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, placement)])
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class FF(_OnePlacement):
     """First fit: the first GPUs whose load stays within the limit.
@@ -232,7 +228,7 @@ class FF(_OnePlacement):
         return self._search_with(FirstFit(), cluster, jobs, model)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class LS(_OnePlacement):
     """List scheduling: the GPUs with the least load.
@@ -249,7 +245,7 @@ class LS(_OnePlacement):
         return self._search_with(LeastLoaded(), cluster, jobs, model)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class RAND(_OnePlacement):
     """Random GPUs: a single plan with the horizon as the limit, even if it ends later.
@@ -268,5 +264,5 @@ class RAND(_OnePlacement):
         plan = self.plan_at(planner, horizon, RandomChoice(seed))
         if plan is None:
             raise InputError(f"random placement leaves a job too few GPUs with a load within the "
-                             f"horizon of {horizon} slots: raise horizon")
+                             f"horizon of {horizon} slots: raise horizon", "horizon")
         return plan

@@ -146,7 +146,7 @@ def test_numbers_of_parameter_servers_are_drawn():
 @pytest.mark.parametrize(("ps", "message"), [
     ({}, "ps must be a table of numbers of PSs to probabilities"),
     ({"few": 1}, "ps: PSs must be a whole number"),
-    ({"1": -1}, "ps: the probability of 1 PSs must be a number from 0 to 1e15, not -1"),
+    ({"1": -1}, "ps: the probability of 1 PSs must be a number from 0 to 1e\\+15, not -1"),
     ({"1": 0}, "ps: at least one probability must be greater than 0"),
     ([1, 2], "ps must have a value for each of the 3 servers, not 2")])
 def test_numbers_of_parameter_servers_that_cannot_be(ps, message):

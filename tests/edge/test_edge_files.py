@@ -105,7 +105,7 @@ def test_bad_systems(table, message):
     ({"name": "edge-jobs"}, "unknown workload 'edge-jobs' .did you mean 'edge-jobs-300'"),
     ({"format": "edge-jobs", "epoch": 3}, "unknown option of format 'edge-jobs' 'epoch'"),
     ({"format": "edge-listed", "jobs": "a"}, "jobs must be a list of tables, not 'a'"),
-    ({"format": "edge-listed", "jobs": [3]}, "jobs.0: must be a table, not 3"),
+    ({"format": "edge-listed", "jobs": [3]}, "jobs must be a list of tables, but holds 3"),
     ({"format": "edge-listed", "jobs": [{}]}, "jobs.0 needs: compute_s"),
     ({"format": "edge-listed", "jobs": [{"compute": 3}]}, "unknown option of jobs.0 'compute'"),
 ])

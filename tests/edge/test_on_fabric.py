@@ -310,7 +310,7 @@ def test_rates_that_cannot_be(mode, rate, said):
 @pytest.mark.parametrize(("options", "error", "said"), [
     ({"speed": 1}, UnknownNameError, "option of transport 'fabric' 'speed'; .* mode, preemption$"),
     ({"sharing": 1}, UnknownNameError, "option of transport 'fabric' 'sharing'"),
-    ({"mode": "slow"}, UnknownNameError, "unknown mode of transport 'fabric' 'slow'"),
+    ({"mode": "slow"}, UnknownNameError, "unknown mode 'slow'"),
     ({"preemption": "drop"}, InputError, "preemption 'drop' is for mode 'exact'; in mode"),
     ({"mode": "sync", "preemption": "drop"}, InputError, "is for mode 'exact'; in mode 'sync'"),
     ({"mode": "exact", "preemption": "no"}, UnknownNameError, "unknown preemption 'no'"),

@@ -92,7 +92,7 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
     ({"workload": {"name": "parrot-fig2"}},
      "workload: execution 'rar-contention' needs rings: job 0 is no ring"),
     ({"scheduler": "sjfbco"}, "scheduler.name: unknown scheduler 'sjfbco' (did you mean 'sjf-bco'"),
-    ({"scheduler": "sjf-bco:lam=0"}, "scheduler.lam: lam must be a number of at least 1, not 0"),
+    ({"scheduler": "sjf-bco:lam=0"}, "scheduler.lam: lam must be a finite number of at least 1"),
     ({"placement": "nearest"}, "placement.name: unknown placement 'nearest'"),
     ({"scheduler": "ff", "placement": "random"},
      "placement: scheduler 'ff' needs no placement: it chooses GPUs itself"),

@@ -133,7 +133,7 @@ def test_kinds_of_servers():
     ({"rho": 0.5}, "rho must be a finite number of at least 1, not 0.5"),
     ({"tau": -1}, "tau must be .* not -1"),
     ({"alpha_max": 0.05}, "alpha_max must be .* at least 0.1, not 0.05"),
-    ({"alpha_min": 0}, "more than 0 seconds"),
+    ({"alpha_min": 0}, "alpha_min must be .* greater than 0, not 0"),
     ({"error": float("inf")}, "error must be .* not inf"),
 ])
 def test_what_theorem_1_does_not_say(change, message):

@@ -16,7 +16,6 @@ import numpy as np
 
 from netsim.edge.on_fabric.traffic import EdgeTraffic, Timer, successors
 from netsim.edge.setting import Floats, Ints
-from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
@@ -506,22 +505,8 @@ class Training(Protocol):
         """The rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
 
 
-def check_mode(mode: str, preemption: str | None) -> None:
-    """Check that a mode exists, and that it supports a kind of preemption."""
-    if mode not in MODES:
-        raise UnknownNameError("mode of transport 'fabric'", mode, MODES)
-    if preemption is not None and preemption not in PREEMPTIONS:
-        raise UnknownNameError("preemption", preemption, PREEMPTIONS)
-    if mode == "fluid" and preemption not in (None, "pause"):
-        raise InputError(f"preemption {preemption!r} is for mode 'exact'; in mode 'fluid', a "
-                         "chunk that has to stop always pauses")
-    if mode == "sync" and preemption not in (None, "finish"):
-        raise InputError(f"preemption {preemption!r} is for mode 'exact'; in mode 'sync', a chunk "
-                         "always finishes its mini-batch before it stops")
-
-
 def make_training(traffic: EdgeTraffic, mode: str, preemption: str | None) -> Training:
-    """Make the `Training` of a mode; see `check_mode`."""
+    """Make the `Training` of a mode; see `netsim.edge.on_fabric.transport.FabricTransport`."""
     if mode == "fluid":
         return Fluid(traffic)
     return Rounds(traffic, mode == "sync", preemption or "finish")

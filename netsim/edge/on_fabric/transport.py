@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from heapq import heapify, heappush
 from typing import ClassVar
 
 import numpy as np
 
 from netsim.base.lazy import simpy
-from netsim.base.values import Rows, plain_numbers
+from netsim.base.values import Rows, as_choice, convert, known_names, optional
 from netsim.edge import kernels
 from netsim.edge.on_fabric.ground import FabricGround
 from netsim.edge.on_fabric.links import EdgeLinks
-from netsim.edge.on_fabric.training import Training, check_mode
+from netsim.edge.on_fabric.training import MODES, PREEMPTIONS, Training
 from netsim.edge.schedule import ChunkPlacement, Queues, TransportLog
 from netsim.edge.servers import HeldServers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.edge.transport import LinkSettings
+from netsim.errors import InputError
 from netsim.fabric.clock import LAST
 
 # --- workers -------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ class Workers:
 _STOP = LAST - 1
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class FabricTransport:
     """Uploads and exchanges are flows over the links of an edge-cloud, under an allocator.
@@ -255,7 +257,15 @@ class FabricTransport:
     preemption: str | None = None
 
     def __post_init__(self) -> None:
-        check_mode(self.mode, self.preemption)
+        convert(self, mode=partial(as_choice, choices=MODES),
+                preemption=optional(partial(as_choice, choices=PREEMPTIONS)))
+        if self.mode == "fluid" and self.preemption not in (None, "pause"):
+            raise InputError(f"preemption {self.preemption!r} is for mode 'exact'; in mode "
+                             "'fluid', a chunk that has to stop always pauses", "preemption")
+        if self.mode == "sync" and self.preemption not in (None, "finish"):
+            raise InputError(f"preemption {self.preemption!r} is for mode 'exact'; in mode 'sync', "
+                             "a chunk always finishes its mini-batch before it stops",
+                             "preemption")
 
     def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> FabricTraining:
         """Make the transport of one run; see `FabricTraining`."""
