@@ -12,9 +12,10 @@ import os
 import re
 import reprlib
 from bisect import bisect
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 from netsim.base.files import atomic_write, open_text
 from netsim.base.files import read_text as text_of
 from netsim.base.limits import most, raised_by
-from netsim.base.values import is_number
+from netsim.base.values import as_number, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.workload import Flows, JobSpec, Stage
 
@@ -41,15 +42,30 @@ class TraceProblemsError(TraceError):
     The message is that of the first problem; the attribute ``problems`` holds all of them.
     """
 
-    def __init__(self, problems: Iterable[Problem], path: str | Path) -> None:
+    def __init__(self, problems: Iterable[Problem], path: str | Path, key: str = "") -> None:
         self.problems = tuple(problems)
         line, message = self.problems[0]
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
         super().__init__(message + more, path, line)
+        self.key = key
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         # By default, pickle would pass the message to __init__, and workers could not raise it.
-        return type(self), (self.problems, self.path)
+        return type(self), (self.problems, self.path, self.key)
+
+
+@contextmanager
+def as_problems(path: str | Path) -> Iterator[None]:
+    """Turn errors in a file, and in options that contradict it, into problems of the file."""
+    try:
+        yield
+    except (TraceProblemsError, UnknownNameError):
+        raise
+    except TraceError as error:
+        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path,
+                                 error.key) from error
+    except InputError as error:
+        raise TraceProblemsError([Problem(None, str(error))], path, error.key) from error
 
 
 class NumberRange(NamedTuple):
@@ -81,13 +97,8 @@ class NumberRange(NamedTuple):
 POSITIVE = NumberRange(least=1e-18)
 
 
-def whole_option(value: object, what: str, least: int, most: float = 1e15) -> int:
-    """Check that an option is a whole number, and return it as an int; 1.0 is refused."""
-    allowed = NumberRange(least, most, whole=True)
-    number = None if isinstance(value, float) else allowed.number(value)
-    if number is None:
-        raise InputError(f"{what} must be {allowed}, not {value!r}")
-    return int(number)
+#: Converter of factors among the options of readers.
+as_factor = partial(as_number, least=0, most=1e18)
 
 
 # --- text and rows -------------------------------------------------------------------------

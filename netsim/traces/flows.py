@@ -107,8 +107,8 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
         read = partial(_workload, names=names, endpoints=endpoints, name=path.stem, seed=seed)
         raise TraceProblemsError(_problems(error, table, read, owner, text), path) from error
     except InputError as error:
-        raise TraceProblemsError([Problem(None, str(error).removeprefix(f"{owner}: "))], path
-                                 ) from error
+        raise TraceProblemsError([Problem(None, str(error).removeprefix(f"{owner}: "))], path,
+                                 error.key) from error
     _question_sizes(table, str(names["nbytes"]))
     return made
 

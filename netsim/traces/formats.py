@@ -12,7 +12,7 @@ from typing import Any
 
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_name, as_whole, known_names, plain
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.llm import TrainingSetup
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
@@ -23,7 +23,6 @@ from netsim.traces.files import (
     TraceProblemsError,
     first_word,
     header_of,
-    whole_option,
 )
 from netsim.traces.flows import columns_of_flows
 from netsim.traces.generators import poisson_resample
@@ -180,7 +179,8 @@ class Request:
                    if name in _POISSON}
         with _naming(self.workload_file), limited(self.options.get("limits")):
             if len(poisson) == 1:
-                raise InputError(f"give both or neither of {' and '.join(_POISSON)}")
+                raise InputError(f"give both or neither of {' and '.join(_POISSON)}",
+                                 next(name for name in _POISSON if name in self.options))
             workload = form.workload(self.path, self.seed, options)
             if poisson:
                 workload = poisson_resample(workload, seed=self.seed, **poisson)
@@ -207,7 +207,7 @@ def _naming(path: Path | None) -> Iterator[None]:
     except InputError as error:
         if path is None:
             raise
-        raise TraceProblemsError([Problem(None, str(error))], path) from error
+        raise TraceProblemsError([Problem(None, str(error))], path, error.key) from error
 
 
 def read_workload(
@@ -259,7 +259,7 @@ def read_workload(
     return resolve(source, format, seed, options).workload()
 
 
-@plain_numbers
+@known_names
 def resolve(
     source: str | Path | None, format: str | None, seed: int | None, options: Mapping[str, Any]
 ) -> Request:
@@ -292,10 +292,7 @@ def resolve(
 
 
 def _string(table: Mapping[str, Any], key: str) -> str | None:
-    value = table.get(key)
-    if value is not None and not isinstance(value, str):
-        raise InputError(f"{key} must be a string, not {value!r}")
-    return value
+    return None if table.get(key) is None else as_name(table[key], key)
 
 
 def _request(
@@ -304,16 +301,17 @@ def _request(
     name = _inferred(path, options) if format is None else format
     form = format_of(name)
     if form.needs_file and path is None:
-        raise InputError(f"the format {name!r} needs a file")
+        raise InputError(f"the format {name!r} needs a file", "format")
     if path is not None and not form.needs_file:
-        raise InputError(f"the format {name!r} generates a workload; it cannot read {path}")
+        raise InputError(f"the format {name!r} generates a workload; it cannot read {path}",
+                         "format")
     for option in options:
         if option not in form.options:
-            raise UnknownNameError(f"{name} option", option, form.options)
+            raise UnknownNameError(f"{name} option", option, form.options, key=option)
     if missing := [option for option in form.required if option not in options]:
         raise InputError(f"the format {name!r} needs: {', '.join(missing)}")
-    return Request(format=name, path=path, options=options,
-                   seed=whole_option(0 if seed is None else seed, "seed", 0))
+    return Request(format=name, path=path, options=plain(dict(options)),
+                   seed=as_whole(0 if seed is None else seed, "seed"))
 
 
 def _inferred(path: Path | None, options: Mapping[str, Any]) -> str:
