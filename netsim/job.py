@@ -164,11 +164,6 @@ def _ranks(given: Any, what: str) -> tuple[int, ...]:
     return ranks
 
 
-def _plain(value: Any, what: str) -> Any:
-    """Convert numbers within a value."""
-    return plain(value)
-
-
 _NAMES = partial(as_collection, kind=str, of="names")
 _POSITIVE_S, _ID = partial(parse_seconds, strict=True), partial(as_whole, most=MOST_ID)
 
@@ -177,8 +172,8 @@ _OF_STAGES: dict[str, Callable[[Any, str], Any]] = {
     "name": as_name, "flows": _flows, "compute_s": parse_seconds, "after": _NAMES,
     "finishes_before": _NAMES, "release_s": parse_seconds, "weight": as_weight,
     "coflow_id": optional(_ID), "deadline_s": optional(_POSITIVE_S), "intra_server": as_flag,
-    "steps": _plain, "overhead_s": optional(parse_seconds), "ranks": _ranks, "stream": as_name,
-    "after_previous": _NAMES}
+    "steps": lambda given, _: plain(given), "overhead_s": optional(parse_seconds),
+    "ranks": _ranks, "stream": as_name, "after_previous": _NAMES}
 
 
 def is_ranked(stages: Iterable[Stage]) -> bool:

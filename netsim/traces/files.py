@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from netsim.base.files import atomic_write, open_text
 from netsim.base.files import read_text as text_of
 from netsim.base.limits import most, raised_by
-from netsim.base.values import as_number, is_number
+from netsim.base.values import as_name, as_number, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.workload import Flows, JobSpec, Stage
 
@@ -370,13 +370,11 @@ class Checker:
 
     def text(self, value: object, where: str) -> str:
         """Check that a value is a string that can be encoded; return it, or ``""`` if not."""
-        if not isinstance(value, str):
-            self.must_be(where, "a string", value)
+        try:
+            return as_name(value, "")
+        except InputError as error:
+            self.refuse(where, str(error))
             return ""
-        if any("\ud800" <= letter <= "\udfff" for letter in value):
-            self.must_be(where, "a string that can be written as UTF-8", value)
-            return ""
-        return value
 
     def flows(self, value: object, where: str) -> Flows:
         """Read the flows of a coflow, ``[{src, dst, bytes}, ...]``."""

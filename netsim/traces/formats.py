@@ -12,7 +12,7 @@ from typing import Any
 
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
-from netsim.base.values import as_name, as_whole, known_names, plain
+from netsim.base.values import about, as_name, as_whole, known_names, optional, plain
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.llm import TrainingSetup
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
@@ -25,14 +25,14 @@ from netsim.traces.files import (
     header_of,
 )
 from netsim.traces.flows import columns_of_flows
-from netsim.traces.generators import poisson_resample
+from netsim.traces.generators import MOST_JOBS, poisson_resample
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.simulators import has_count_of_flows, htsim_facts
 from netsim.traces.tiresias import Construction
 from netsim.traces.unknown import refuse_unknown
 from netsim.workload import JobSpec, Workload
 
-_POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
+_POISSON = ("poisson_jobs", "poisson_mean")
 
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
             ".parquet": "flows", ".et": "chakra"}
@@ -175,15 +175,16 @@ class Request:
         """Read or generate the workload."""
         form = format_of(self.format)
         options = self._own_options()
-        poisson = {_POISSON[name]: value for name, value in self.options.items()
-                   if name in _POISSON}
+        given = [name for name in _POISSON if name in self.options]
         with _naming(self.workload_file), limited(self.options.get("limits")):
-            if len(poisson) == 1:
-                raise InputError(f"give both or neither of {' and '.join(_POISSON)}",
-                                 next(name for name in _POISSON if name in self.options))
+            if len(given) == 1:
+                raise InputError(f"give both or neither of {' and '.join(_POISSON)}", given[0])
             workload = form.workload(self.path, self.seed, options)
-            if poisson:
-                workload = poisson_resample(workload, seed=self.seed, **poisson)
+            if given:
+                jobs = as_whole(self.options["poisson_jobs"], "poisson_jobs", 1, MOST_JOBS)
+                with about("poisson_mean"):
+                    workload = poisson_resample(workload, jobs, self.options["poisson_mean"],
+                                                self.seed)
         return workload if self.name is None else replace(workload, name=self.name)
 
     def columns(self) -> tuple[dict[str, str], list[str]]:
@@ -273,9 +274,8 @@ def resolve(
     own = {key: value for key, value in table.items() if key not in _OWN_KEYS}
     workload_file = None if options or seed is not None else path
     with _naming(path):
-        file = _string(table, "file")
-        declared = _string(table, "format")
-        name = _string(table, "name") or path.stem
+        file, declared, name = (optional(as_name)(table.get(key), key)
+                                for key in ("file", "format", "name"))
         if file is not None and file.lower().endswith(".toml"):
             raise InputError(f"file must not be another workload file, such as {file!r}")
         if file is None and declared is None:
@@ -283,16 +283,12 @@ def resolve(
                              "that of a format")
     if format is not None and format != declared:
         raise InputError(f"{path}: the file names its format, {declared!r}; {format!r} cannot be "
-                         "given as well")
+                         "given as well", "format")
     with _naming(workload_file):
         data = None if file is None else locate(path.parent / file)
         request = _request(data, declared, table.get("seed") if seed is None else seed,
                            {**own, **options})
-        return replace(request, name=name, workload_file=workload_file)
-
-
-def _string(table: Mapping[str, Any], key: str) -> str | None:
-    return None if table.get(key) is None else as_name(table[key], key)
+        return replace(request, name=name or path.stem, workload_file=workload_file)
 
 
 def _request(

@@ -25,7 +25,8 @@ from netsim.llm import llm_job
 from netsim.traces.tiresias import Construction, TiresiasRow
 from netsim.workload import JobSpec, Workload
 
-_MOST_JOBS = 10**6
+#: The most jobs that are drawn.
+MOST_JOBS = 10**6
 
 # --- like the Tiresias trace ---------------------------------------------------------------
 
@@ -67,7 +68,7 @@ def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
 
     Each job draws from a random stream of its own: more jobs do not change the earlier ones.
     """
-    jobs, seed = as_whole(jobs, "jobs", 1, _MOST_JOBS), as_whole(seed, "seed")
+    jobs, seed = as_whole(jobs, "jobs", 1, MOST_JOBS), as_whole(seed, "seed")
     rows: list[TiresiasRow] = []
     submit_time = 0
     for job in range(jobs):
@@ -149,7 +150,7 @@ def poisson_resample(
     InputError
         If an argument is out of range.
     """
-    jobs, seed = as_whole(jobs, "jobs", 1, _MOST_JOBS), as_whole(seed, "seed")
+    jobs, seed = as_whole(jobs, "jobs", 1, MOST_JOBS), as_whole(seed, "seed")
     mean = parse_seconds(mean_interarrival, "mean_interarrival", strict=True)
     picks = stream(seed, "poisson-jobs").integers(len(workload), size=jobs)
     gaps = stream(seed, "poisson-arrivals").standard_exponential(size=jobs)
@@ -210,7 +211,7 @@ def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] =
         raise refused("mix", "a table of GPUs to jobs", mix)
     with about("mix"):
         counts = [(_parse_gpus(gpus, "mix: GPUs"),
-                   as_whole(count, f"mix: jobs of {gpus} GPUs", most=_MOST_JOBS))
+                   as_whole(count, f"mix: jobs of {gpus} GPUs", most=MOST_JOBS))
                   for gpus, count in mix.items()]
     least, most = _parse_range(iterations, "iterations", partial(as_whole, least=1, most=MOST_ID))
     short, long = _parse_range(compute, "compute", parse_seconds)

@@ -100,6 +100,7 @@ class Construction:
 
     def workload(self, rows: Sequence[TiresiasRow], name: str, seed: int = 0) -> Workload:
         """Make the workload of a trace; `seed` is for numbers of servers and sizes of flows."""
+        seed = as_whole(seed, "seed")
         longest = max(row.duration / row.iterations for row in rows)
         return Workload(tuple(self._job(row, longest, seed) for row in rows), name, seed=seed)
 

@@ -271,7 +271,7 @@ class ClusterConstruction:
 
     def workload(self, jobs: ClusterJobs, name: str, seed: int = 0) -> TraceWorkload:
         """Make the workload of a trace's cleaned jobs; `seed` also draws the models of groups."""
-        picked, dropped = self._select(jobs)
+        (picked, dropped), seed = self._select(jobs), as_whole(seed, "seed")
         known = share_of(len(picked), self.train)
         if self.train and not 0 < known < len(picked):
             raise InputError(f"train = {self.train:g} of {len(picked):,} jobs leaves none as "
