@@ -15,8 +15,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netsim.base.values import as_whole
-from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.base.values import about, as_choice, as_whole
+from netsim.errors import InputError, TraceError
 
 
 class Limit(NamedTuple):
@@ -50,13 +50,12 @@ def limited(changes: Any = None) -> Iterator[None]:
     """Apply limits to what is read in this context; `changes` has new ones by name."""
     if not isinstance(changes, Mapping | None):
         raise InputError("limits must be a table of numbers by name, such as {hosts = 2000000}, "
-                         f"not {reprlib.repr(changes)}")
-    for name, number in (changes or {}).items():
-        if name not in LIMITS:
-            raise UnknownNameError("limit", name, LIMITS)
-        as_whole(number, f"limits: {name}", 1)
+                         f"not {reprlib.repr(changes)}", "limits")
+    with about("limits"):
+        new = {as_choice(name, "limit", LIMITS): as_whole(number, f"limits: {name}", 1)
+               for name, number in (changes or {}).items()}
     around = _limits.get() or {name: limit.most for name, limit in LIMITS.items()}
-    token = _limits.set({**around, **(changes or {})})
+    token = _limits.set({**around, **new})
     try:
         yield
     finally:

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, RootModel, model_validator
 from netsim import network as networks
 from netsim import traces
 from netsim.base.files import read_text
+from netsim.base.values import about
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
@@ -272,7 +273,8 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     except UnknownTableError as error:
         raise InputError(error.experiment) from error
     if request.options.get("pattern") is not None:
-        make_pattern(request.options["pattern"])  # else it fails only when jobs begin to run
+        with about("pattern"):  # else it fails only when jobs begin to run
+            make_pattern(request.options["pattern"])
     if file is not None and name in traces.ready_made():
         name = None  # of a ready-made workload that the file has replaced: no label for other data
     return request, workload if name is None else replace(workload, name=name)

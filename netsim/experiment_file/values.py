@@ -32,14 +32,13 @@ def check_digest(path: str | Path | None, sha256: str | None) -> None:
     if sha256 is None:
         return
     if path is None:
-        raise InputError("sha256 is for files, and no file is read")
+        raise InputError("sha256 is for files, and no file is read", "sha256")
     try:
         found = pinned(path)["sha256"]
     except OSError:
         return  # the reader reports the error
     if found != sha256:
-        raise InputError(f"{path} has changed: its sha256 is {found}, "
-                         f"not {sha256}")
+        raise InputError(f"{path} has changed: its sha256 is {found}, not {sha256}", "sha256")
 
 
 # --- values --------------------------------------------------------------------------------
