@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from netsim.base.files import atomic_write, open_text
 from netsim.base.files import read_text as text_of
 from netsim.base.limits import most, raised_by
-from netsim.base.values import as_name, as_number, is_number
+from netsim.base.values import as_name, as_number, as_path, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.workload import Flows, JobSpec, Stage
 
@@ -84,9 +84,7 @@ class NumberRange(NamedTuple):
 
     def number(self, value: object) -> float | None:
         """Return `value` as an int or a float, or None if it is not allowed."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        if not self.least <= value <= self.most:  # NaN compares false
+        if not (is_number(value) and self.least <= value <= self.most):  # NaN compares false
             return None
         if self.whole:
             return int(value) if value == int(value) else None
@@ -115,6 +113,7 @@ _QUOTED = re.compile(r'(?:^|(?<=[,;\t])) *"(?:[^"]|"")*"?')
 
 def require_file(path: str | Path) -> Path:
     """Return `path` as a `Path`, or raise `TraceError` if it is not an existing file."""
+    path = as_path(path, "path")
     if os.path.isdir(path):
         raise TraceError("is a folder, not a file" + _such_as(path), path)
     if not os.path.exists(path):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
-from netsim.base.values import as_name, as_path, plain
+from netsim.base.values import as_name, plain
 from netsim.columns import RowError, column_names, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.traces.files import (
@@ -88,7 +88,6 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     MissingExtraError
         If a Parquet file is given, and pyarrow is not installed.
     """
-    as_path(path, "path")
     columns: dict[str, Any] = {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
                                "coflow": coflow, "job": job, "weight": weight}
     for option, name in columns.items():

@@ -58,7 +58,7 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
 
     Raises
     ------
-    TraceProblemsError
+    TraceError
         If a file cannot be read, its contents are invalid, with the line, or a flow is not between
         hosts.
 
@@ -67,7 +67,7 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
     NetsimWarning
         If the flows are not in order of their starts, or the file has more flows than announced.
     """
-    path = require_file(as_path(path, "path"))
+    path = require_file(path)
     with as_problems(path):
         hosts = None if topology is None else host_numbers(
             path.parent / as_path(topology, "topology"))
@@ -193,7 +193,7 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
 
     Raises
     ------
-    TraceProblemsError
+    TraceError
         If the file cannot be read or its contents are invalid, with the line; or if connections
         never start.
 
@@ -204,8 +204,9 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
         their order in the file. Also if there are failures, or if messages start after 0: htsim
         takes these starts in microseconds.
     """
-    with as_problems(as_path(path, "path")):
-        matrix = _read(require_file(path))
+    path = require_file(path)
+    with as_problems(path):
+        matrix = _read(path)
         after = _after(matrix)
     if matrix.failures:
         warnings.warn(NetsimWarning(

@@ -305,7 +305,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     NetsimWarning
         If collectives have no type or size, or if control dependencies refer to missing nodes.
     """
-    path, groups = as_path(path, "path"), optional(as_path)(groups, "groups")
+    groups = optional(as_path)(groups, "groups")
     options = _Options(deps, comm_slots, replay, strict, drop_long, peak_flops,
                        optional(parse_rate)(memory_rate, "memory_rate"))
     scaling = Scaling.given(layout, scale, keep)

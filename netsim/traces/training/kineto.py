@@ -16,7 +16,6 @@ from netsim.base.values import (
     as_choice,
     as_flag,
     as_list,
-    as_path,
     as_whole,
     known_names,
     optional,
@@ -210,7 +209,6 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         If events have no launch before their start, or events of a stream overlap; or if kernels of
         NCCL do not say what they transfer, so that they take the recorded time.
     """
-    path = as_path(path, "path")
     as_choice(cpu, "cpu", ("recorded", "free"))
     copies, replay, drop_long = map(as_flag, (copies, replay, drop_long),
                                     ("copies", "replay", "drop_long"))

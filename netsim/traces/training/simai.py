@@ -115,7 +115,6 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
         If words are not collectives, computations have no time, or the bytes that stages send
         contradict the number of stages.
     """
-    path = as_path(path, "path")
     as_choice(simai, "simai", ("events", "analytical"))
     strict, skip_init = as_flag(strict, "strict"), as_flag(skip_init, "skip_init")
     gpus_per_server = as_whole(gpus_per_server, "gpus_per_server", 1)
@@ -124,12 +123,13 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     made: Programs | Operations
     with as_problems(path):
         if first_word(path).startswith(OF_AICB):
-            wrong = {"simai": simai != "events", "pipeline": pipeline is not None,
-                     "efficiency": efficiency is not None, "busbw": busbw is not None}
-            if any(wrong.values()):
+            wrong = [name for name, value, usual in (
+                ("simai", simai, "events"), ("pipeline", pipeline, None),
+                ("efficiency", efficiency, None), ("busbw", busbw, None)) if value != usual]
+            if wrong:
                 raise InputError("a file of AICB has no computations and no stages: simai, "
                                  "pipeline, efficiency and busbw are for those of SimAI (.txt)",
-                                 max(wrong, key=lambda name: wrong[name]))
+                                 wrong[0])
             made = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server, skip_init,
                              strict)
         else:
@@ -178,7 +178,6 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
     InputError
         If an option is invalid.
     """
-    path = as_path(path, "path")
     gpus_per_server = as_whole(gpus_per_server, "gpus_per_server", 1)
     as_choice(keep, "keep", KEPT)
     path = require_file(path)
