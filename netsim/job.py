@@ -322,7 +322,7 @@ class JobSpec:
         with about("stages"):
             parents_first([stage.name for stage in self.stages],
                           [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
-            self._check_ranked(owner)
+        self._check_ranked(owner)
         heavy = next((stage for stage in self.stages if self.weight > LARGEST / stage.weight), None)
         if heavy is not None:
             raise InputError(f"{owner}: weight times that of stage {heavy.name!r} must be finite; "
@@ -338,18 +338,19 @@ class JobSpec:
         if not (is_ranked(self.stages) or self.operations is not None):
             return
         if self.compute_s:
-            raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute")
+            raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute",
+                             "compute_s")
         names = [stage.name for stage in self.stages]
         for stage in self.stages:
             if unknown := [name for name in stage.after_previous if name not in names]:
                 raise InputError(f"{owner}: after_previous of stage {stage.name!r} names "
                                  f"{unknown[0]!r}, which is not one of its stages: "
-                                 f"{', '.join(names)}")
+                                 f"{', '.join(names)}", "stages")
             for key in ("finishes_before", "release_s", "coflow_id", "intra_server"):
                 if getattr(stage, key):
                     raise InputError(f"{owner}: stage {stage.name!r} has {key}, which stages of a "
                                      "job whose ranks compute, or whose iterations overlap, cannot "
-                                     "have")
+                                     "have", "stages")
 
     def scaled(self, time: float, nbytes: float, compute: float) -> JobSpec:
         """Return the job with times, bytes and computation multiplied by factors.

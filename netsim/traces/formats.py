@@ -17,13 +17,7 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.llm import TrainingSetup
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
-from netsim.traces.files import (
-    OF_AICB,
-    Problem,
-    TraceProblemsError,
-    first_word,
-    header_of,
-)
+from netsim.traces.files import OF_AICB, Problem, TraceProblemsError, first_word, header_of
 from netsim.traces.flows import columns_of_flows
 from netsim.traces.generators import MOST_JOBS, poisson_resample
 from netsim.traces.library import load_workload_file, locate

@@ -11,15 +11,7 @@ import numpy as np
 
 from netsim.base.streams import stream
 from netsim.base.units import SMALL_SIZE, Quantity, is_digits, parse_bytes, parse_seconds
-from netsim.base.values import (
-    MOST_ID,
-    about,
-    as_name,
-    as_whole,
-    known_names,
-    optional,
-    refused,
-)
+from netsim.base.values import MOST_ID, about, as_name, as_whole, known_names, optional, refused
 from netsim.errors import InputError
 from netsim.llm import llm_job
 from netsim.traces.tiresias import Construction, TiresiasRow

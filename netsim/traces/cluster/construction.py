@@ -36,12 +36,7 @@ from netsim.models import ParallelModel
 from netsim.models.catalogue import GPU, MODELS, models_for
 from netsim.models.gpus import Gpu, gpu_of
 from netsim.models.servers import ServerKind
-from netsim.traces.files import (
-    Problem,
-    TraceProblemsError,
-    as_factor,
-    as_problems,
-)
+from netsim.traces.files import Problem, TraceProblemsError, as_factor, as_problems
 from netsim.workload import History, JobSpec, Workload
 
 # --- jobs as columns -----------------------------------------------------------------------
