@@ -287,8 +287,7 @@ def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
 def _hosts(values: ArrayLike, what: str, of: str) -> Ints:
     """Convert numbers of hosts or ranks, or one of them, to an array."""
     if _is_one(values):
-        as_whole(plain(values), what, most=_MOST_HOST)
-        return np.array(values, np.int64)
+        return np.array(as_whole(values, what, most=_MOST_HOST), np.int64)
     given = _numbers(values, what, f"numbers of {of}")
     good = (given >= 0) & (given <= _MOST_HOST)
     if given.dtype.kind == "f":
@@ -300,7 +299,7 @@ def _hosts(values: ArrayLike, what: str, of: str) -> Ints:
 def _quantities(values: ArrayLike, what: str, parse: Any, most: float, unit: str) -> Floats:
     """Convert bytes or seconds, or one quantity, to an array."""
     if _is_one(values):
-        return np.array(parse(plain(values), what))
+        return np.array(parse(values, what))
     given = _numbers(values, what, unit)
     _refuse_first(given, (given >= 0) & (given <= most), what, f"{unit} from 0 to {most:g}")
     return given.astype(np.float64)
@@ -436,12 +435,13 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
     for option, name in names.items():
         if not isinstance(name, Hashable) or (name is None and option in ("src", "dst")):
             raise InputError(f"{owner}: {option} must be the name of a column, not "
-                             f"{reprlib.repr(name)}")
+                             f"{reprlib.repr(name)}", option)
         if name is not None and name not in df.columns:
             there = ", ".join(map(repr, df.columns)) or "none"
             raise InputError(f"{owner}: there is no column {name!r} for {option}; "
                              f"choose from: {there}"
-                             f"{_hint(df, wanted) or did_you_mean(name, [*map(str, df.columns)])}")
+                             f"{_hint(df, wanted) or did_you_mean(name, [*map(str, df.columns)])}",
+                             option)
     twice = [name for name in names.values() if name is not None and df[name].ndim > 1]
     if twice:
         raise InputError(f"{owner}: two columns are named {twice[0]!r}")

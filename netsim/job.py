@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, overload
 
 import numpy as np
@@ -17,6 +17,7 @@ from netsim.base.units import Quantity, format_count, parse_bytes, parse_seconds
 from netsim.base.values import (
     LARGEST,
     MOST_ID,
+    about,
     as_collection,
     as_flag,
     as_label,
@@ -24,11 +25,12 @@ from netsim.base.values import (
     as_name,
     as_weight,
     as_whole,
+    convert,
     known_names,
     node_name,
+    optional,
     parents_first,
     plain,
-    plain_numbers,
     refuse_twice,
     same,
 )
@@ -119,33 +121,14 @@ class Stage:
                  overhead_s: Quantity | None = None, ranks: Iterable[int] = (),
                  stream: str = "compute", after_previous: Iterable[str] = ()) -> None:
         owner = f"stage {name!r}"
-        if flows is not None and not isinstance(flows, Flows):
-            flows = Flows.of(flows)
-        weight, coflow_id = as_weight(weight, f"{owner}: weight"), plain(coflow_id)
-        as_flag(intra_server, f"{owner}: intra_server")
-        as_name(name, f"{owner}: name")
-        if coflow_id is not None:
-            as_whole(coflow_id, f"{owner}: coflow_id", most=MOST_ID)
-        values = {"name": name, "flows": flows,
-                  "after": as_collection(after, f"{owner}: after", str, "names"),
-                  "compute_s": parse_seconds(compute_s, f"{owner}: compute_s"),
-                  "finishes_before": as_collection(finishes_before, f"{owner}: finishes_before",
-                                                      str, "names"),
-                  "release_s": parse_seconds(release_s, f"{owner}: release_s"),
-                  "weight": weight, "coflow_id": coflow_id,
-                  "deadline_s": None if deadline_s is None else parse_seconds(
-                      deadline_s, f"{owner}: deadline_s", strict=True),
-                  "intra_server": intra_server, "steps": steps,
-                  "overhead_s": None if overhead_s is None else parse_seconds(
-                      overhead_s, f"{owner}: overhead_s"),
-                  "ranks": _ranks(ranks, f"{owner}: ranks"), "stream": stream,
-                  "after_previous": as_collection(after_previous, f"{owner}: after_previous",
-                                                     str, "names")}
-        as_name(stream, f"{owner}: stream")
+        for field, value in zip(self.__slots__, (
+                name, flows, compute_s, after, finishes_before, release_s, weight, coflow_id,
+                deadline_s, intra_server, steps, overhead_s, ranks, stream, after_previous),
+                strict=True):
+            object.__setattr__(self, field, value)
+        convert(self, owner, **_OF_STAGES)
         if intra_server and flows is not None:
-            raise InputError(f"{owner}: a stage inside servers cannot have flows")
-        for field_name, value in values.items():
-            object.__setattr__(self, field_name, value)
+            raise InputError(f"{owner}: a stage inside servers cannot have flows", "flows")
 
     def again(self, name: str, after: tuple[str, ...]) -> Stage:
         """Return the same stage with another name and other predecessors, which are not checked."""
@@ -168,13 +151,29 @@ class Stage:
         return other
 
 
-def _ranks(given: Iterable[int], what: str) -> tuple[int, ...]:
-    """Check the ranks of a stage."""
-    ranks = as_collection(given, what, int | np.integer, "whole numbers")
-    for rank in ranks:
-        as_whole(plain(rank), what, most=MOST_ID)
-    refuse_twice(list(ranks), f"{what} has twice the rank")
-    return tuple(map(int, ranks))
+def _flows(given: Any, what: str) -> Flows | None:
+    """Make the flows of a stage."""
+    return given if given is None or isinstance(given, Flows) else Flows.of(given)
+
+
+def _ranks(given: Any, what: str) -> tuple[int, ...]:
+    """Convert the ranks of a stage."""
+    ranks = tuple(as_whole(rank, what, most=MOST_ID)
+                  for rank in as_collection(given, what, int, "whole numbers"))
+    refuse_twice(ranks, f"{what} has twice the rank")
+    return ranks
+
+
+_NAMES = partial(as_collection, kind=str, of="names")
+_POSITIVE_S, _ID = partial(parse_seconds, strict=True), partial(as_whole, most=MOST_ID)
+
+#: Converters of the fields of a stage.
+_OF_STAGES: dict[str, Callable[[Any, str], Any]] = {
+    "name": as_name, "flows": _flows, "compute_s": parse_seconds, "after": _NAMES,
+    "finishes_before": _NAMES, "release_s": parse_seconds, "weight": as_weight,
+    "coflow_id": optional(_ID), "deadline_s": optional(_POSITIVE_S), "intra_server": as_flag,
+    "steps": lambda given, _: plain(given), "overhead_s": optional(parse_seconds),
+    "ranks": _ranks, "stream": as_name, "after_previous": _NAMES}
 
 
 def is_ranked(stages: Iterable[Stage]) -> bool:
@@ -187,11 +186,14 @@ def is_ranked(stages: Iterable[Stage]) -> bool:
 #: The default of the bytes of a pattern, another object than any 0.0 that is given.
 _NOT_GIVEN = float(0)
 
+#: What describes an iteration of a job.
+_WAYS = ("stages", "pattern", "model", "operations")
+
 #: Patterns that send nothing, and options in place of bytes.
 _WITHOUT_BYTES, _IN_PLACE = ("barrier",), ("matrix",)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True, eq=False)
 class JobSpec:
     """A training job: when it arrives, and what it computes and sends in its iterations.
@@ -270,37 +272,20 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         owner = f"job {self.id}"
-        object.__setattr__(self, "stages", as_list(self.stages, f"{owner}: stages", Stage,
-                                                     "Stage"))
-        if isinstance(self.pattern, str) and "=" in self.pattern:  # so that its name can be read
-            object.__setattr__(self, "pattern", parse_named(self.pattern))
-        given = (bool(self.stages) + (self.pattern is not None) + (self.model is not None)
-                 + (self.operations is not None))
-        if given != 1:
-            raise InputError(f"{owner}: give either stages, a pattern, a model or operations")
-        as_whole(self.id, f"{owner}: id", most=MOST_ID)
-        as_name(self.name, f"{owner}: name")
-        as_whole(self.iterations, f"{owner}: iterations", 1)
-        for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
-                            ("compute_s", parse_seconds)):
-            object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
-        if self.estimate_s is not None:
-            object.__setattr__(self, "estimate_s", parse_seconds(
-                self.estimate_s, f"{owner}: estimate_s", strict=True))
-        if self.state_bytes is not None:
-            object.__setattr__(self, "state_bytes", parse_bytes(
-                self.state_bytes, f"{owner}: state_bytes"))
-        as_label(self.group, f"{owner}: group")
-        if self.user is not None:
-            as_whole(self.user, f"{owner}: user", most=MOST_ID)
-        object.__setattr__(self, "weight", as_weight(self.weight, f"{owner}: weight"))
+        convert(self, owner, **_OF_JOBS)
+        given = [way for way in _WAYS if getattr(self, way) not in (None, ())]
+        if len(given) != 1:
+            raise InputError(f"{owner}: give either stages, a pattern, a model or operations",
+                             given[-1] if given else "")
+        convert(self, owner, ranks=partial(as_whole, least=int(self.pattern is not None)))
         self._check_stages(owner)
         self._check_ranks(owner)
         if self.nbytes is _NOT_GIVEN:
             object.__setattr__(self, "nbytes", 0.0)
             self._warn_of_no_bytes()
         if self.hosts is not None:
-            self._check_hosts(owner)
+            with about("hosts"):
+                self._check_hosts(owner)
 
     def _warn_of_no_bytes(self) -> None:
         """Warn, once per place in a script, if a pattern of netsim's has nothing to send."""
@@ -316,53 +301,56 @@ class JobSpec:
                 "meant"), stacklevel=5)
 
     def _check_ranks(self, owner: str) -> None:
-        as_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
         needed = max([s.flows.ranks for s in self.stages if s.flows is not None]
                      + [max(s.ranks) + 1 for s in self.stages if s.ranks], default=0)
         if self.operations is not None:
             if not isinstance(self.operations, Operations | Programs):
                 raise InputError(f"{owner}: operations must be Operations or Programs, not "
-                                 f"{self.operations!r}")
+                                 f"{self.operations!r}", "operations")
             needed = self.operations.ranks
         if self.model is not None:
             if not isinstance(self.model, ParallelModel):
                 raise InputError(f"{owner}: model must be a ParallelModel, as made by "
-                                 f"netsim.make_model, not {self.model!r}")
+                                 f"netsim.make_model, not {self.model!r}", "model")
             needed = self.model.gpus
             if self.ranks not in (0, needed):
-                raise InputError(f"{owner}: its model needs {needed} ranks, not {self.ranks}")
+                raise InputError(f"{owner}: its model needs {needed} ranks, not {self.ranks}",
+                                 "ranks")
         object.__setattr__(self, "ranks", max(self.ranks, needed))
 
     def _check_stages(self, owner: str) -> None:
-        parents_first([stage.name for stage in self.stages],
-                      [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
+        with about("stages"):
+            parents_first([stage.name for stage in self.stages],
+                          [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
         self._check_ranked(owner)
         heavy = next((stage for stage in self.stages if self.weight > LARGEST / stage.weight), None)
         if heavy is not None:
             raise InputError(f"{owner}: weight times that of stage {heavy.name!r} must be finite; "
-                             f"they are {self.weight!r} and {heavy.weight!r}")
+                             f"they are {self.weight!r} and {heavy.weight!r}", "weight")
         own = next((stage for stage in self.stages if stage.coflow_id is not None), None)
         if own is not None and self.iterations > 1:
             raise InputError(f"{owner}: stage {own.name!r} has the coflow_id {own.coflow_id}, "
-                             f"which {self.iterations} iterations would repeat; leave it out")
+                             f"which {self.iterations} iterations would repeat; leave it out",
+                             "iterations")
 
     def _check_ranked(self, owner: str) -> None:
         """Check stages with ranks that compute, or with `after_previous`."""
         if not (is_ranked(self.stages) or self.operations is not None):
             return
         if self.compute_s:
-            raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute")
+            raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute",
+                             "compute_s")
         names = [stage.name for stage in self.stages]
         for stage in self.stages:
             if unknown := [name for name in stage.after_previous if name not in names]:
                 raise InputError(f"{owner}: after_previous of stage {stage.name!r} names "
                                  f"{unknown[0]!r}, which is not one of its stages: "
-                                 f"{', '.join(names)}")
+                                 f"{', '.join(names)}", "stages")
             for key in ("finishes_before", "release_s", "coflow_id", "intra_server"):
                 if getattr(stage, key):
                     raise InputError(f"{owner}: stage {stage.name!r} has {key}, which stages of a "
                                      "job whose ranks compute, or whose iterations overlap, cannot "
-                                     "have")
+                                     "have", "stages")
 
     def scaled(self, time: float, nbytes: float, compute: float) -> JobSpec:
         """Return the job with times, bytes and computation multiplied by factors.
@@ -409,23 +397,32 @@ class JobSpec:
         if isinstance(self.hosts, range) and self.hosts == range(max(len(self.hosts), self.ranks)):
             object.__setattr__(self, "hosts", first_hosts(len(self.hosts)))
             return
-        given = as_list(self.hosts, what, int | np.integer | str | tuple,
-                               "names or numbers")
-        hosts = tuple(map(node_name, given)) if tuple in set(map(type, given)) else given
+        hosts = tuple(map(node_name, as_list(self.hosts, what, int | str | tuple,
+                                             "names or numbers")))
         if len(hosts) < self.ranks:
             raise InputError(f"{owner}: {self.ranks} ranks need {self.ranks} hosts, not "
                              f"{len(hosts)}")
-        numbers = tuple(host for host in hosts if not isinstance(host, str))
-        kinds = set(map(type, numbers))
-        if min(numbers, default=0) < 0 or bool in kinds:
-            wrong = next(host for host in numbers if host < 0 or isinstance(host, bool))
-            raise InputError(f"{what} must be whole numbers of at least 0, or names, not {wrong!r}")
         for host in hosts:
             if isinstance(host, str):
                 as_name(host, f"{what}: a name")
-        same = _interned(hosts if kinds <= {int} else tuple(
-            host if isinstance(host, str) else int(host) for host in hosts))
-        object.__setattr__(self, "hosts", same)
+            elif isinstance(host, bool) or host < 0:
+                raise InputError(f"{what} must be whole numbers of at least 0, or names, not "
+                                 f"{host!r}")
+        object.__setattr__(self, "hosts", _interned(hosts))
+
+
+def _pattern(given: Any, what: str) -> Any:
+    """Convert a pattern, so that its name can be read."""
+    return plain(parse_named(given) if isinstance(given, str) and "=" in given else given)
+
+
+#: Converters of the fields of a job.
+_OF_JOBS: dict[str, Callable[[Any, str], Any]] = {
+    "id": _ID, "stages": partial(as_list, kind=Stage, of="Stage"), "pattern": _pattern,
+    "name": as_name, "iterations": partial(as_whole, least=1), "arrival_s": parse_seconds,
+    "nbytes": parse_bytes, "compute_s": parse_seconds, "redraw": as_flag,
+    "estimate_s": optional(_POSITIVE_S), "state_bytes": optional(parse_bytes), "group": as_label,
+    "user": optional(_ID), "weight": as_weight}
 
 
 @lru_cache(maxsize=256)

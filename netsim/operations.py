@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.brief import brief
-from netsim.base.values import same
+from netsim.base.values import as_choice, as_whole, convert, same
 from netsim.columns import Flows
-from netsim.errors import InputError, NetsimWarning, UnknownNameError
+from netsim.errors import InputError, NetsimWarning
 
 Ints = NDArray[np.int64]
 
@@ -84,8 +84,7 @@ class Sending(NamedTuple):
         >>> list(Sending.of("all-reduce", [4, 6], 100).flows)
         [Flow(src=4, dst=6, nbytes=100.0), Flow(src=6, dst=4, nbytes=100.0)]
         """
-        if kind not in COMMUNICATIONS:
-            raise UnknownNameError("communication", kind, COMMUNICATIONS)
+        as_choice(kind, "communication", COMMUNICATIONS)
         at, count = np.array(members, np.int64), len(members)
         src, dst, parts, steps = transfer(kind, at, rings)
         flows = Flows(src, dst, np.full(len(src), parts * payload / max(count * rings, 1)))
@@ -234,14 +233,14 @@ class Operations:
 
     def __post_init__(self) -> None:
         count = len(self.rank)
-        if self.turns not in ("ready", "number"):
-            raise UnknownNameError("operations: turns", self.turns, ("ready", "number"))
+        convert(self, "operations", ranks=as_whole,
+                turns=partial(as_choice, choices=("ready", "number")))
         until = np.arange(count) if self.until is None else self.until
         for name in ("rank", "compute_s", "sends", "stream", "name"):
             column = getattr(self, name)
             if len(column) != count:
                 raise InputError(f"operations: {name} has {len(column):,} entries, and rank has "
-                                 f"{count:,}")
+                                 f"{count:,}", name)
             column.setflags(write=False)
         for name, column, least, most in (
                 ("rank", self.rank, -1, self.ranks), ("sends", self.sends, -1, len(self.sendings)),
@@ -251,9 +250,9 @@ class Operations:
                 ("after_previous", self.after_previous.others, 0, count)):
             if len(column) and not least <= column.min() <= column.max() < most:
                 raise InputError(f"operations: {name} must be from {least} to {most - 1}, not "
-                                 f"{column.min()} to {column.max()}")
+                                 f"{column.min()} to {column.max()}", name)
         if not ((self.compute_s >= 0) & np.isfinite(self.compute_s)).all():
-            raise InputError("operations: compute_s must be finite and at least 0")
+            raise InputError("operations: compute_s must be finite and at least 0", "compute_s")
         lost = np.flatnonzero((self.after.counts == 0) & (self.after_previous.counts == 0))
         if len(lost):
             raise InputError(f"operation {self.names[self.name[lost[0]]]!r} waits for no other, in "

@@ -21,13 +21,14 @@ from netsim.base.display import draw
 from netsim.base.units import Quantity, format_count, parse_seconds
 from netsim.base.values import (
     MOST_ID,
+    as_choice,
     as_list,
     as_name,
+    as_number,
     as_whole,
-    is_number,
+    convert,
     is_whole,
     known_names,
-    plain_numbers,
     refuse_twice,
 )
 from netsim.columns import (
@@ -41,7 +42,7 @@ from netsim.columns import (
     weights_of,
     with_index,
 )
-from netsim.errors import InputError, not_one_of
+from netsim.errors import InputError
 from netsim.history import UNKNOWN, History, group_number, joined
 from netsim.job import JobColumns, JobSpec, Stage, column, delays_stages, first_hosts
 
@@ -59,7 +60,7 @@ _ROUNDING = 1e-9
 _ENDPOINTS = ("hosts", "names", "ranks")
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """A set of jobs.
@@ -83,14 +84,14 @@ class Workload:
     history: History | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        as_name(self.name, "workload: name")
+        convert(self, "workload", name=as_name)
         owner = f"workload {self.name!r}"
-        as_whole(self.seed, f"{owner}: seed")
+        convert(self, owner, seed=as_whole)
         if isinstance(self.jobs, JobColumns):  # which are in order, and of different ids
             return
         jobs = as_list(self.jobs, f"{owner}: jobs", JobSpec, "JobSpec")
         if not jobs:
-            raise InputError(f"{owner} has no jobs")
+            raise InputError(f"{owner} has no jobs", "jobs")
         jobs = tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id)))
         object.__setattr__(self, "jobs", jobs)
         refuse_twice([job.id for job in jobs], f"{owner}: jobs need ids of their own, such as "
@@ -146,7 +147,7 @@ class Workload:
         1    2       1.5
         2    1       2.0
         """
-        as_name(name, "workload: name")
+        name = as_name(name, "workload: name")
         flows, hosts = flow_columns([("src", src), ("dst", dst), ("nbytes", nbytes),
                                      ("at_s", at_s)], f"workload {name!r}")
         count = len(flows[0])
@@ -221,10 +222,8 @@ class Workload:
         0    a       2.0
         1    b       4.0
         """
-        as_name(name, "workload: name")
-        owner = f"workload {name!r}"
-        if endpoints not in _ENDPOINTS:
-            raise InputError(not_one_of(f"{owner}: endpoints", endpoints, _ENDPOINTS))
+        owner = f"workload {as_name(name, 'workload: name')!r}"
+        as_choice(endpoints, "endpoints", _ENDPOINTS)
         df = with_index(df)
         names = column_names(df, {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
                                   "coflow": coflow, "job": job, "weight": weight}, owner)
@@ -308,20 +307,20 @@ class Workload:
                 else [jobs[place] for place in places])
         return replace(self, jobs=kept)
 
-    @plain_numbers
+    @known_names
     def renumber(self, first: int = 0) -> Self:
         """Return the same jobs with ids that count from `first`, in order of (arrival, id).
 
         Sizes that patterns draw depend on the id, so they change.
         """
-        as_whole(first, "first", most=MOST_ID - len(self))
+        first = as_whole(first, "first", most=MOST_ID - len(self))
         jobs = self.jobs
         if isinstance(jobs, JobColumns):
             ids = np.arange(first, first + len(jobs))
             return replace(self, jobs=JobColumns(jobs.columns._replace(id=ids)))
         return replace(self, jobs=[replace(job, id=first + k) for k, job in enumerate(jobs)])
 
-    @plain_numbers
+    @known_names
     def scale(self, *, time: float = 1.0, nbytes: float = 1.0, compute: float = 1.0) -> Self:
         """Return the same jobs with arrivals, sizes and computation multiplied by factors.
 
@@ -346,9 +345,8 @@ class Workload:
         >>> Workload.from_arrays([0], [1], "1MB", 4.0).scale(time=0.5, nbytes=3)[0].arrival_s
         2.0
         """
-        for name, factor in (("time", time), ("nbytes", nbytes), ("compute", compute)):
-            if not (is_number(factor) and 0 <= factor < math.inf):
-                raise InputError(f"{name} must be a factor, finite and at least 0, not {factor!r}")
+        time, nbytes, compute = (as_number(factor, name, least=0) for name, factor in (
+            ("time", time), ("nbytes", nbytes), ("compute", compute)))
         jobs = self.jobs
         if isinstance(jobs, JobColumns):
             columns = jobs.columns._replace(nbytes=jobs.columns.nbytes * nbytes,
@@ -356,7 +354,7 @@ class Workload:
             return replace(self, jobs=JobColumns(columns.in_order()))
         return replace(self, jobs=[job.scaled(time, nbytes, compute) for job in jobs])
 
-    @plain_numbers
+    @known_names
     def shift(self, time: Quantity = 0.0, *, ids: int = 0) -> Self:
         """Return the same jobs with later arrivals and larger ids.
 
@@ -381,7 +379,7 @@ class Workload:
         (10, 5.0)
         """
         seconds, jobs = parse_seconds(time, "time"), self.jobs
-        as_whole(ids, "ids", most=MOST_ID - int(max(column(jobs, "id"))))
+        ids = as_whole(ids, "ids", most=MOST_ID - int(max(column(jobs, "id"))))
         if isinstance(jobs, JobColumns):
             columns = jobs.columns._replace(id=jobs.columns.id + ids,
                                             arrival_s=jobs.columns.arrival_s + seconds)
@@ -512,7 +510,7 @@ def history_of(jobs: Collection[JobSpec]) -> History:
         np.array([job.ranks * (job.estimate_s or 0.0) for job in jobs]) if known else None)
 
 
-@plain_numbers
+@known_names
 def split_history(workload: Workload, share: float = 0.8) -> Workload:
     """Split a workload: its later jobs become a workload with the earlier ones as history.
 
@@ -545,13 +543,11 @@ def split_history(workload: Workload, share: float = 0.8) -> Workload:
     >>> [job.id for job in later], later.history.group.tolist()
     ([8, 9], [0, 1, 0, 1, 0, 1, 0, 1])
     """
-    if not (isinstance(share, float | np.floating) and 0 < share < 1):
-        raise InputError(f"the share of jobs that become history must be a number between 0 and "
-                         f"1, such as 0.8, not {share!r}")
+    share = as_number(share, "share", above=0, below=1)
     count = math.floor(share * len(workload) + _ROUNDING)
     if not 0 < count < len(workload):
         raise InputError(f"workload {workload.name!r} has {len(workload):,} jobs, of which a "
-                         f"share of {share:g} leaves none as history, or none to run")
+                         f"share of {share:g} leaves none as history, or none to run", "share")
     known = history_of(workload.jobs[:count])
     if workload.history is not None:
         known = joined(workload.history, known)

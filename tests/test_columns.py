@@ -240,7 +240,7 @@ def test_a_table_without_labels_is_arrays():
     ({"c": [7, 7, None, 12]}, {"coflow": "c"}, "c of row 2 is missing"),
     ({"c": [7, 7, -3, 12]}, {"coflow": "c"}, "c must be texts, or whole numbers from 0 .*, not -3"),
     ({"c": [7, 7, 0.5, 12]}, {"coflow": "c"}, "c must be texts, or whole numbers .*, not 0.5"),
-    ({}, {"endpoints": "servers"}, "endpoints must be one of hosts, names, ranks, not 'servers'"),
+    ({}, {"endpoints": "servers"}, "unknown endpoints 'servers'; choose from: hosts, names"),
     ({"src": [0, "a", 0, 2]}, {"endpoints": "ranks"},
      "src of row 1 must be a number, not 'a'; columns hold numbers of ranks without units"),
     ({"dst": [2, 2, -1, 1]}, {"endpoints": "ranks"}, "dst of row 2 must be a whole number .*-1"),

@@ -103,7 +103,7 @@ def test_decimals_that_signal_and_integers_beyond_floats(tmp_path):
     with pytest.raises(InputError, match="arrival_s must be finite"):
         netsim.JobSpec(0, Decimal("sNaN"), stages=[netsim.Stage("a")])
     for wrong in (10**400, Decimal("sNaN")):
-        with pytest.raises(InputError, match="weight must be finite"):
+        with pytest.raises(InputError, match="weight must be a finite number"):
             netsim.Stage("a", None, weight=wrong)
     with pytest.raises(InputError, match="intra_server must be true or false"):
         netsim.Stage("a", intra_server=pd.NA)

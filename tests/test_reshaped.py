@@ -67,7 +67,7 @@ def test_scaled(given):
     assert jobs["arrival_s"].tolist() == [0, 0, 0.5, 0.5]
     assert jobs["finish_s"].tolist() == [2, 2, 2.5, 2.5]
     for name, factor in (("time", -1), ("nbytes", float("inf")), ("compute", "2"), ("time", True)):
-        with pytest.raises(InputError, match=f"{name} must be a factor, finite and at least 0"):
+        with pytest.raises(InputError, match=f"{name} must be a finite number of at least 0"):
             given.scale(**{name: factor})
 
 

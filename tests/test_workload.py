@@ -141,7 +141,8 @@ def test_a_deadline_is_after_the_coflows_validity(deadline_s, message):
 
 @pytest.mark.parametrize("weight", [0, True, "1"])
 def test_a_weight_is_a_positive_number(weight):
-    with pytest.raises(InputError, match=f"weight must be finite and positive, not {weight!r}"):
+    with pytest.raises(InputError, match="weight must be a finite number greater than 0, not "
+                                         f"{weight!r}"):
         Stage("x", weight=weight)
 
 

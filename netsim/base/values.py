@@ -231,7 +231,7 @@ def _allowed(least: float | None, above: float | None, most: float, below: float
                 f"a finite number {'of at least' if above is None else 'greater than'} {low:g}")
     if above is None and below is None:
         return f"a number from {low:g} to {high:g}"
-    return f"a number in {'[' if above is None else '('}{low:g}, {high:g}{']('[below is not None]}"
+    return f"a number in {'[' if above is None else '('}{low:g}, {high:g}{'])'[below is not None]}"
 
 
 def as_weight(value: Any, what: str) -> float:

@@ -38,8 +38,7 @@ def check_digest(path: str | Path | None, sha256: str | None) -> None:
     except OSError:
         return  # the reader reports the error
     if found != sha256:
-        raise InputError(f"{path} has changed: its sha256 is {found}, "
-                         f"not {sha256}", "sha256")
+        raise InputError(f"{path} has changed: its sha256 is {found}, not {sha256}", "sha256")
 
 
 # --- values --------------------------------------------------------------------------------
@@ -127,7 +126,7 @@ Built = TypeVar("Built")
 
 
 class KeyErrors(ValueError):
-    """Several problems of one table, raised together; pydantic carries them to `described`.
+    """Several problems of one table, raised together; pydantic carries them to `problems_of`.
 
     Each is a key path below the table, which may be empty, and a message.
     """
@@ -151,7 +150,7 @@ def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequen
                         for each in (error, *error.others)) from error
 
 
-def described(error: ValidationError, model: type[BaseModel]) -> list[str]:
+def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Format the errors of pydantic, each beginning with its key path."""
     problems = []
     for detail in error.errors():

@@ -17,15 +17,15 @@ import numpy as np
 from netsim.base.limits import check_limit, most, raised_by
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_bytes, parse_rate
-from netsim.base.values import plain_numbers
-from netsim.errors import InputError, NetsimWarning
+from netsim.base.values import as_whole, known_names, optional
+from netsim.errors import NetsimWarning
 from netsim.traces.files import (
     NumberRange,
     Problem,
     TraceProblemsError,
+    as_factor,
     read_text,
     split_lines,
-    whole_option,
 )
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
@@ -44,7 +44,7 @@ class CoflowRow(NamedTuple):
     megabytes: tuple[Decimal, ...]  #: what each reducer receives from all mappers
 
 
-@plain_numbers
+@known_names
 def read_coflow_benchmark(
     path: str | Path,
     *,
@@ -110,12 +110,13 @@ def read_coflow_benchmark(
         If an option is out of range.
     """
     unit = Decimal(parse_bytes(megabyte, "megabyte", strict=True))
-    first_port = whole_option(first_port, "first_port", 0, most("ports"))
-    first = None if limit is None else whole_option(limit, "limit", 1)
-    links = 1 if chain is None else whole_option(chain, "chain", 1)
-    if NumberRange().number(arrival_scale) is None:
-        raise InputError(f"arrival_scale must be {NumberRange()}, not {arrival_scale!r}")
-    due = _deadlines(seed, deadline_factor, parse_rate(deadline_rate, "deadline_rate", strict=True))
+    first_port = as_whole(first_port, "first_port", most=most("ports"))
+    first = None if limit is None else as_whole(limit, "limit", 1)
+    links = 1 if chain is None else as_whole(chain, "chain", 1)
+    arrival_scale = as_factor(arrival_scale, "arrival_scale")
+    due = _deadlines(as_whole(seed, "seed"),
+                     optional(as_factor)(deadline_factor, "deadline_factor"),
+                     parse_rate(deadline_rate, "deadline_rate", strict=True))
     ports, rows, problems = parse_coflow_benchmark(read_text(path), first_port)
     if problems:
         raise TraceProblemsError(problems, path)
@@ -149,9 +150,6 @@ def _deadlines(
     seed: int, factor: float | None, rate: float
 ) -> Callable[[int, Flows], float | None]:
     """Make a function that draws a coflow's deadline (s) from its id and its flows."""
-    if factor is not None and NumberRange().number(factor) is None:
-        raise InputError(f"deadline_factor must be {NumberRange()}, not {factor!r}")
-
     def due(coflow_id: int, flows: Flows) -> float | None:
         if factor is None:
             return None

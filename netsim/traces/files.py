@@ -12,9 +12,10 @@ import os
 import re
 import reprlib
 from bisect import bisect
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 from netsim.base.files import atomic_write, open_text
 from netsim.base.files import read_text as text_of
 from netsim.base.limits import most, raised_by
-from netsim.base.values import is_number
+from netsim.base.values import as_name, as_number, as_path, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.workload import Flows, JobSpec, Stage
 
@@ -41,15 +42,30 @@ class TraceProblemsError(TraceError):
     The message is that of the first problem; the attribute ``problems`` holds all of them.
     """
 
-    def __init__(self, problems: Iterable[Problem], path: str | Path) -> None:
+    def __init__(self, problems: Iterable[Problem], path: str | Path, key: str = "") -> None:
         self.problems = tuple(problems)
         line, message = self.problems[0]
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
         super().__init__(message + more, path, line)
+        self.key = key
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         # By default, pickle would pass the message to __init__, and workers could not raise it.
-        return type(self), (self.problems, self.path)
+        return type(self), (self.problems, self.path, self.key)
+
+
+@contextmanager
+def as_problems(path: str | Path) -> Iterator[None]:
+    """Turn errors in a file, and in options that contradict it, into problems of the file."""
+    try:
+        yield
+    except (TraceProblemsError, UnknownNameError):
+        raise
+    except TraceError as error:
+        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path,
+                                 error.key) from error
+    except InputError as error:
+        raise TraceProblemsError([Problem(None, str(error))], path, error.key) from error
 
 
 class NumberRange(NamedTuple):
@@ -68,9 +84,7 @@ class NumberRange(NamedTuple):
 
     def number(self, value: object) -> float | None:
         """Return `value` as an int or a float, or None if it is not allowed."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        if not self.least <= value <= self.most:  # NaN compares false
+        if not (is_number(value) and self.least <= value <= self.most):  # NaN compares false
             return None
         if self.whole:
             return int(value) if value == int(value) else None
@@ -81,13 +95,8 @@ class NumberRange(NamedTuple):
 POSITIVE = NumberRange(least=1e-18)
 
 
-def whole_option(value: object, what: str, least: int, most: float = 1e15) -> int:
-    """Check that an option is a whole number, and return it as an int; 1.0 is refused."""
-    allowed = NumberRange(least, most, whole=True)
-    number = None if isinstance(value, float) else allowed.number(value)
-    if number is None:
-        raise InputError(f"{what} must be {allowed}, not {value!r}")
-    return int(number)
+#: Converter of factors among the options of readers.
+as_factor = partial(as_number, least=0, most=1e18)
 
 
 # --- text and rows -------------------------------------------------------------------------
@@ -104,6 +113,7 @@ _QUOTED = re.compile(r'(?:^|(?<=[,;\t])) *"(?:[^"]|"")*"?')
 
 def require_file(path: str | Path) -> Path:
     """Return `path` as a `Path`, or raise `TraceError` if it is not an existing file."""
+    path = as_path(path, "path")
     if os.path.isdir(path):
         raise TraceError("is a folder, not a file" + _such_as(path), path)
     if not os.path.exists(path):
@@ -359,13 +369,11 @@ class Checker:
 
     def text(self, value: object, where: str) -> str:
         """Check that a value is a string that can be encoded; return it, or ``""`` if not."""
-        if not isinstance(value, str):
-            self.must_be(where, "a string", value)
+        try:
+            return as_name(value, "")
+        except InputError as error:
+            self.refuse(where, str(error))
             return ""
-        if any("\ud800" <= letter <= "\udfff" for letter in value):
-            self.must_be(where, "a string that can be written as UTF-8", value)
-            return ""
-        return value
 
     def flows(self, value: object, where: str) -> Flows:
         """Read the flows of a coflow, ``[{src, dst, bytes}, ...]``."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
-from netsim.base.values import as_name, as_path, plain
+from netsim.base.values import as_name, plain
 from netsim.columns import RowError, column_names, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.traces.files import (
@@ -88,7 +88,6 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     MissingExtraError
         If a Parquet file is given, and pyarrow is not installed.
     """
-    as_path(path, "path")
     columns: dict[str, Any] = {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
                                "coflow": coflow, "job": job, "weight": weight}
     for option, name in columns.items():
@@ -107,8 +106,8 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
         read = partial(_workload, names=names, endpoints=endpoints, name=path.stem, seed=seed)
         raise TraceProblemsError(_problems(error, table, read, owner, text), path) from error
     except InputError as error:
-        raise TraceProblemsError([Problem(None, str(error).removeprefix(f"{owner}: "))], path
-                                 ) from error
+        raise TraceProblemsError([Problem(None, str(error).removeprefix(f"{owner}: "))], path,
+                                 error.key) from error
     _question_sizes(table, str(names["nbytes"]))
     return made
 

@@ -12,28 +12,21 @@ from typing import Any
 
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
-from netsim.base.values import plain_numbers
+from netsim.base.values import about, as_name, as_whole, known_names, optional, plain
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.llm import TrainingSetup
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
-from netsim.traces.files import (
-    OF_AICB,
-    Problem,
-    TraceProblemsError,
-    first_word,
-    header_of,
-    whole_option,
-)
+from netsim.traces.files import OF_AICB, Problem, TraceProblemsError, first_word, header_of
 from netsim.traces.flows import columns_of_flows
-from netsim.traces.generators import poisson_resample
+from netsim.traces.generators import MOST_JOBS, poisson_resample
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.simulators import has_count_of_flows, htsim_facts
 from netsim.traces.tiresias import Construction
 from netsim.traces.unknown import refuse_unknown
 from netsim.workload import JobSpec, Workload
 
-_POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
+_POISSON = ("poisson_jobs", "poisson_mean")
 
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
             ".parquet": "flows", ".et": "chakra"}
@@ -176,14 +169,16 @@ class Request:
         """Read or generate the workload."""
         form = format_of(self.format)
         options = self._own_options()
-        poisson = {_POISSON[name]: value for name, value in self.options.items()
-                   if name in _POISSON}
+        given = [name for name in _POISSON if name in self.options]
         with _naming(self.workload_file), limited(self.options.get("limits")):
-            if len(poisson) == 1:
-                raise InputError(f"give both or neither of {' and '.join(_POISSON)}")
+            if len(given) == 1:
+                raise InputError(f"give both or neither of {' and '.join(_POISSON)}", given[0])
             workload = form.workload(self.path, self.seed, options)
-            if poisson:
-                workload = poisson_resample(workload, seed=self.seed, **poisson)
+            if given:
+                jobs = as_whole(self.options["poisson_jobs"], "poisson_jobs", 1, MOST_JOBS)
+                with about("poisson_mean"):
+                    workload = poisson_resample(workload, jobs, self.options["poisson_mean"],
+                                                self.seed)
         return workload if self.name is None else replace(workload, name=self.name)
 
     def columns(self) -> tuple[dict[str, str], list[str]]:
@@ -207,7 +202,7 @@ def _naming(path: Path | None) -> Iterator[None]:
     except InputError as error:
         if path is None:
             raise
-        raise TraceProblemsError([Problem(None, str(error))], path) from error
+        raise TraceProblemsError([Problem(None, str(error))], path, error.key) from error
 
 
 def read_workload(
@@ -259,7 +254,7 @@ def read_workload(
     return resolve(source, format, seed, options).workload()
 
 
-@plain_numbers
+@known_names
 def resolve(
     source: str | Path | None, format: str | None, seed: int | None, options: Mapping[str, Any]
 ) -> Request:
@@ -273,9 +268,8 @@ def resolve(
     own = {key: value for key, value in table.items() if key not in _OWN_KEYS}
     workload_file = None if options or seed is not None else path
     with _naming(path):
-        file = _string(table, "file")
-        declared = _string(table, "format")
-        name = _string(table, "name") or path.stem
+        file, declared, name = (optional(as_name)(table.get(key), key)
+                                for key in ("file", "format", "name"))
         if file is not None and file.lower().endswith(".toml"):
             raise InputError(f"file must not be another workload file, such as {file!r}")
         if file is None and declared is None:
@@ -283,19 +277,12 @@ def resolve(
                              "that of a format")
     if format is not None and format != declared:
         raise InputError(f"{path}: the file names its format, {declared!r}; {format!r} cannot be "
-                         "given as well")
+                         "given as well", "format")
     with _naming(workload_file):
         data = None if file is None else locate(path.parent / file)
         request = _request(data, declared, table.get("seed") if seed is None else seed,
                            {**own, **options})
-        return replace(request, name=name, workload_file=workload_file)
-
-
-def _string(table: Mapping[str, Any], key: str) -> str | None:
-    value = table.get(key)
-    if value is not None and not isinstance(value, str):
-        raise InputError(f"{key} must be a string, not {value!r}")
-    return value
+        return replace(request, name=name or path.stem, workload_file=workload_file)
 
 
 def _request(
@@ -304,16 +291,17 @@ def _request(
     name = _inferred(path, options) if format is None else format
     form = format_of(name)
     if form.needs_file and path is None:
-        raise InputError(f"the format {name!r} needs a file")
+        raise InputError(f"the format {name!r} needs a file", "format")
     if path is not None and not form.needs_file:
-        raise InputError(f"the format {name!r} generates a workload; it cannot read {path}")
+        raise InputError(f"the format {name!r} generates a workload; it cannot read {path}",
+                         "format")
     for option in options:
         if option not in form.options:
-            raise UnknownNameError(f"{name} option", option, form.options)
+            raise UnknownNameError(f"{name} option", option, form.options, key=option)
     if missing := [option for option in form.required if option not in options]:
         raise InputError(f"the format {name!r} needs: {', '.join(missing)}")
-    return Request(format=name, path=path, options=options,
-                   seed=whole_option(0 if seed is None else seed, "seed", 0))
+    return Request(format=name, path=path, options=plain(dict(options)),
+                   seed=as_whole(0 if seed is None else seed, "seed"))
 
 
 def _inferred(path: Path | None, options: Mapping[str, Any]) -> str:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from netsim.base.streams import stream
 from netsim.base.units import SMALL_SIZE, Quantity, is_digits, parse_bytes, parse_seconds
-from netsim.base.values import plain_numbers
+from netsim.base.values import MOST_ID, about, as_name, as_whole, known_names, optional, refused
 from netsim.errors import InputError
 from netsim.llm import llm_job
-from netsim.traces.files import whole_option
 from netsim.traces.tiresias import Construction, TiresiasRow
 from netsim.workload import JobSpec, Workload
+
+#: The most jobs that are drawn.
+MOST_JOBS = 10**6
 
 # --- like the Tiresias trace ---------------------------------------------------------------
 
@@ -41,7 +44,7 @@ _MEAN_INTERVAL_S = 30
 _SHORTEST_S, _LONGEST_S = 120, 1800
 
 
-@plain_numbers
+@known_names
 def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
     """Draw a trace like the 60 jobs of the Parrot paper (Section 6.1), in order of submission.
 
@@ -57,8 +60,7 @@ def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
 
     Each job draws from a random stream of its own: more jobs do not change the earlier ones.
     """
-    whole_option(jobs, "jobs", 1, 10**6)
-    whole_option(seed, "seed", 0)
+    jobs, seed = as_whole(jobs, "jobs", 1, MOST_JOBS), as_whole(seed, "seed")
     rows: list[TiresiasRow] = []
     submit_time = 0
     for job in range(jobs):
@@ -81,7 +83,7 @@ def _draw(seed: int, job: int) -> tuple[int, int]:
     return min(_LONGEST_S, _SHORTEST_S + int(excess)), int(rng.poisson(_MEAN_INTERVAL_S))
 
 
-@plain_numbers
+@known_names
 def synthetic(
     jobs: int = 60, *, seed: int = 0, trace_seed: int | None = None, **construction: Any
 ) -> Workload:
@@ -104,13 +106,13 @@ def synthetic(
     InputError
         If an argument is out of range.
     """
-    build = Construction(**construction)
-    rows = synthetic_rows(jobs, seed if trace_seed is None else trace_seed)
+    build, own = Construction(**construction), optional(as_whole)(trace_seed, "trace_seed")
+    rows = synthetic_rows(jobs, seed if own is None else own)
     return build.workload(rows, "synthetic", seed)
 
 
 # --- Poisson arrivals ----------------------------------------------------------------------
-@plain_numbers
+@known_names
 def poisson_resample(
     workload: Workload,
     jobs: int = 100,
@@ -140,8 +142,7 @@ def poisson_resample(
     InputError
         If an argument is out of range.
     """
-    whole_option(jobs, "jobs", 1, 10**6)
-    whole_option(seed, "seed", 0)
+    jobs, seed = as_whole(jobs, "jobs", 1, MOST_JOBS), as_whole(seed, "seed")
     mean = parse_seconds(mean_interarrival, "mean_interarrival", strict=True)
     picks = stream(seed, "poisson-jobs").integers(len(workload), size=jobs)
     gaps = stream(seed, "poisson-arrivals").standard_exponential(size=jobs)
@@ -159,13 +160,11 @@ def _copy(job: JobSpec, number: int, arrival_s: float) -> JobSpec:
 
 # --- rings ---------------------------------------------------------------------------------
 
-_MOST_JOBS = 10**6
-
 #: Number of jobs by number of GPUs.
 SECTION_7: Mapping[str, int] = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
 
 
-@plain_numbers
+@known_names
 def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] = (1000, 6000),
               compute: Sequence[Quantity] = ("10ms", "42.5ms"), length: Quantity = "625MB",
               estimate: Quantity = "50ms", seed: int = 0) -> Workload:
@@ -200,17 +199,20 @@ def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] =
     >>> len(ring_jobs(mix={"1": 3, "8": 2}))
     5
     """
-    counts = [(_parse_gpus(gpus, "mix: GPUs"),
-               whole_option(count, f"mix: jobs of {gpus} GPUs", 0, _MOST_JOBS))
-              for gpus, count in _check_mix(mix).items()]
-    least, most = _parse_range(iterations, "iterations", lambda value: whole_option(
-        value, "iterations", 1))
-    short, long = _parse_range(compute, "compute", lambda value: parse_seconds(value, "compute"))
+    if not isinstance(mix, Mapping):
+        raise refused("mix", "a table of GPUs to jobs", mix)
+    with about("mix"):
+        counts = [(_parse_gpus(gpus, "mix: GPUs"),
+                   as_whole(count, f"mix: jobs of {gpus} GPUs", most=MOST_JOBS))
+                  for gpus, count in mix.items()]
+    least, most = _parse_range(iterations, "iterations", partial(as_whole, least=1, most=MOST_ID))
+    short, long = _parse_range(compute, "compute", parse_seconds)
     nbytes = parse_bytes(length, "length", usual=SMALL_SIZE)
     seconds = parse_seconds(estimate, "estimate", strict=True)
     ranks = np.repeat([gpus for gpus, _ in counts], [count for _, count in counts])
     if not len(ranks):
-        raise InputError("mix: there are no jobs")
+        raise InputError("mix: there are no jobs", "mix")
+    seed = as_whole(seed, "seed")
     stream(seed, "order of jobs").shuffle(ranks)
     jobs = []
     for k, gpus in enumerate(ranks.tolist()):
@@ -222,30 +224,25 @@ def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] =
     return Workload(jobs, "ring-jobs", seed=seed)
 
 
-def _check_mix(mix: object) -> Mapping[Any, Any]:
-    if not isinstance(mix, Mapping):
-        raise InputError(f"mix must be a table of GPUs to jobs, not {mix!r}")
-    return mix
-
-
 def _parse_gpus(value: Any, name: str) -> int:
     """Parse a number of GPUs; in files, keys of a table are text."""
     digits = str(value)
-    return whole_option(int(digits) if is_digits(digits) else value, name, 1)
+    return as_whole(int(digits) if is_digits(digits) else value, name, 1)
 
 
-def _parse_range(values: Any, name: str, parse: Callable[[Any], Any]) -> tuple[Any, Any]:
+def _parse_range(values: Any, name: str, parse: Callable[[Any, str], Any]) -> tuple[Any, Any]:
     """Parse the least and the most of a range."""
     if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
-        raise InputError(f"{name} must be the least and the most, not {values!r}")
-    least, most = map(parse, values)
+        raise refused(name, "the least and the most", values)
+    least, most = (parse(value, name) for value in values)
     if least > most:
-        raise InputError(f"{name}: the least, {values[0]}, is more than the most, {values[1]}")
+        raise InputError(f"{name}: the least, {values[0]}, is more than the most, {values[1]}",
+                         name)
     return least, most
 
 
 # --- one job -------------------------------------------------------------------------------
-@plain_numbers
+@known_names
 def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantity,
                 iterations: int = 1, compute: Quantity = 0.0,
                 hosts: Sequence[int | str] | None = None, weight: float = 1.0,
@@ -283,13 +280,14 @@ def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantit
     >>> [job.ranks for job in pattern_job(pattern="ring-all-reduce", ranks=4, nbytes="1MB")]
     [4]
     """
-    parse_bytes(nbytes, "job 0: nbytes", usual=SMALL_SIZE)
-    job = JobSpec(0, 0.0, iterations, pattern=pattern, ranks=ranks, nbytes=nbytes,  # type: ignore[arg-type]
-                  compute_s=compute, hosts=hosts, weight=weight, group=group)  # type: ignore[arg-type]
+    job = JobSpec(0, 0.0, iterations, pattern=pattern, ranks=ranks,
+                  nbytes=parse_bytes(nbytes, "job 0: nbytes", usual=SMALL_SIZE),
+                  compute_s=parse_seconds(compute, "compute"), hosts=hosts, weight=weight,
+                  group=group)
     return Workload([job], "pattern", seed=seed)
 
 
-@plain_numbers
+@known_names
 def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
         hosts: Sequence[int] | None = None, job_name: str | None = None, weight: float = 1.0,
         group: int | str | None = None, seed: int = 0, **setup: Any) -> Workload:
@@ -324,5 +322,6 @@ def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
     >>> [job.ranks for job in llm(model="llama-7b", tp=2, dp=2, global_batch=2)]
     [4]
     """
-    return Workload([llm_job(model, iterations=iterations, hosts=hosts, name=job_name,
-                             weight=weight, group=group, **setup)], "llm", seed=seed)
+    return Workload([llm_job(model, iterations=iterations, hosts=hosts,
+                             name=optional(as_name)(job_name, "job_name"), weight=weight,
+                             group=group, **setup)], "llm", seed=seed)

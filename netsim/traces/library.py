@@ -10,7 +10,6 @@ import hashlib
 import io
 import os
 import re
-import reprlib
 import time
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -20,14 +19,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.files import atomic_write, read_bytes
-from netsim.errors import (
-    FetchError,
-    InputError,
-    MissingExtraError,
-    OutputError,
-    TraceError,
-    UnknownNameError,
-)
+from netsim.base.values import as_path
+from netsim.errors import FetchError, MissingExtraError, OutputError, TraceError, UnknownNameError
 from netsim.text import toml_problem
 from netsim.traces.files import Problem, TraceProblemsError, parse_json, read_text, require_file
 
@@ -72,9 +65,7 @@ def ready_made() -> dict[str, str]:
 
 def locate(source: str | Path) -> Path:
     """Find the file of a workload that is given by name (if ready-made) or by path."""
-    if not isinstance(source, str | Path):
-        raise InputError(f"source must be a name or a path, not {reprlib.repr(source)}")
-    name = os.fspath(source)
+    name = os.fspath(as_path(source, "source"))
     if isinstance(source, str) and name and Path(name).name == name:
         for suffix in _SUFFIXES:
             path = _folder() / (name + suffix)

@@ -19,11 +19,11 @@ from netsim.base.limits import check_limit
 from netsim.base.units import is_digits
 from netsim.base.values import MOST_ID, as_path
 from netsim.columns import Columns
-from netsim.errors import InputError, NetsimWarning, TraceError, not_one_of, unknown_name
+from netsim.errors import NetsimWarning, TraceError, not_one_of, unknown_name
 from netsim.network import Topology
 from netsim.network.graph_files import Line, lines_of
 from netsim.network.simulators import host_numbers, rest_of
-from netsim.traces.files import Problem, TraceProblemsError, require_file
+from netsim.traces.files import as_problems, require_file
 from netsim.workload import Flows, JobColumns, JobSpec, Stage, Workload
 
 
@@ -58,7 +58,7 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
 
     Raises
     ------
-    TraceProblemsError
+    TraceError
         If a file cannot be read, its contents are invalid, with the line, or a flow is not between
         hosts.
 
@@ -67,17 +67,11 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
     NetsimWarning
         If the flows are not in order of their starts, or the file has more flows than announced.
     """
-    as_path(path, "path")
     path = require_file(path)
-    try:
-        hosts = None
-        if topology is not None:
-            as_path(topology, "topology")
-            hosts = host_numbers(path.parent / topology)
+    with as_problems(path):
+        hosts = None if topology is None else host_numbers(
+            path.parent / as_path(topology, "topology"))
         rows = _read_rows(path, hosts)
-    except TraceError as error:
-        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
-                                 ) from error
     src, dst, nbytes, start = (np.array(column) for column in zip(*rows, strict=True))
     return Workload.from_arrays(src, dst, nbytes.astype(np.float64), start, name=path.stem,
                                 seed=seed)
@@ -199,7 +193,7 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
 
     Raises
     ------
-    TraceProblemsError
+    TraceError
         If the file cannot be read or its contents are invalid, with the line; or if connections
         never start.
 
@@ -210,18 +204,17 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
         their order in the file. Also if there are failures, or if messages start after 0: htsim
         takes these starts in microseconds.
     """
-    as_path(path, "path")
-    try:
-        matrix = _read(require_file(path))
+    path = require_file(path)
+    with as_problems(path):
+        matrix = _read(path)
         after = _after(matrix)
-    except TraceError as error:
-        raise TraceProblemsError([Problem(error.line, error.message)], path) from error
     if matrix.failures:
         warnings.warn(NetsimWarning(
             f"{len(matrix.failures)} failures are not part of a workload; "
             "give them to a run by events = "
             "netsim.traces.read_htsim_failures(file, network)", path), stacklevel=3)
-    jobs = _jobs(matrix, after, path) if matrix.triggers or after else _columns(matrix)
+    with as_problems(path):
+        jobs = _jobs(matrix, after) if matrix.triggers or after else _columns(matrix)
     return Workload(jobs, Path(path).stem, seed=seed)
 
 
@@ -501,7 +494,7 @@ def _columns(matrix: _Matrix) -> JobColumns:
         np.ones(count)).in_order())
 
 
-def _jobs(matrix: _Matrix, after: Mapping[int, Sequence[int]], path: str | Path) -> list[JobSpec]:
+def _jobs(matrix: _Matrix, after: Mapping[int, Sequence[int]]) -> list[JobSpec]:
     """Make a job of the connections that wait for each other, and of each of the others."""
     group = list(range(len(matrix.connections)))
 
@@ -521,11 +514,7 @@ def _jobs(matrix: _Matrix, after: Mapping[int, Sequence[int]], path: str | Path)
     with_ids = all(each.id for each in matrix.connections)
     # Shared by all jobs: each of millions of jobs could need millions of hosts.
     hosts = range(1 + max(max(each.src, each.dst) for each in matrix.connections))
-    try:
-        return [_job(matrix, after, first, each, with_ids, hosts)
-                for first, each in members.items()]
-    except InputError as error:
-        raise TraceProblemsError([Problem(None, str(error))], path) from error
+    return [_job(matrix, after, first, each, with_ids, hosts) for first, each in members.items()]
 
 
 def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], first: int,

@@ -6,22 +6,32 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.base.plugins import parse_policy, refuse_code
 from netsim.base.streams import stream
-from netsim.base.units import SMALL_SIZE, decimal, parse_bytes
-from netsim.base.values import plain_numbers
+from netsim.base.units import SMALL_SIZE, Quantity, decimal, parse_bytes
+from netsim.base.values import (
+    MOST_ID,
+    about,
+    as_flag,
+    as_whole,
+    convert,
+    known_names,
+    optional,
+    plain,
+)
 from netsim.errors import InputError
 from netsim.traces.files import (
     NumberRange,
     Problem,
     TraceProblemsError,
+    as_factor,
     delimiter_of,
     read_text,
     split_lines,
-    whole_option,
     write_text,
 )
 from netsim.workload import JobSpec, Workload
@@ -50,7 +60,7 @@ _ALLOWED = {
 }
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Construction:
     """How rows of the trace become parameter-server jobs (Section 6.1).
@@ -64,7 +74,7 @@ class Construction:
     iterations: int | None = None  #: of every job; the trace's own if None
     arrival_scale: float = 1.0
     #: Bytes of the largest possible flow of the job with the longest iterations.
-    length: str | float = "1000MB"
+    length: Quantity = "1000MB"
     servers: int | None = None  #: P of every job; W if None
     servers_max: int | None = None  #: instead of `servers`: P is uniform from 1 to this number
     redraw: bool = False  #: whether each iteration draws new flow sizes
@@ -73,28 +83,24 @@ class Construction:
     pattern: str | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "servers", "servers_max", "ranks_per_gpu"):
-            if getattr(self, name) is not None or name == "ranks_per_gpu":
-                whole_option(getattr(self, name), name, 1)
-        if NumberRange().number(self.arrival_scale) is None:
-            raise InputError(f"arrival_scale must be {NumberRange()}, not {self.arrival_scale!r}")
-        if not isinstance(self.redraw, bool):
-            raise InputError(f"redraw must be true or false, not {self.redraw!r}")
-        if self.servers is not None and self.servers_max is not None:
-            raise InputError("give either servers or servers_max, not both")
+        count = partial(as_whole, least=1, most=MOST_ID)
+        convert(self, iterations=optional(count), servers=optional(count),
+                servers_max=optional(count), ranks_per_gpu=count, arrival_scale=as_factor,
+                redraw=as_flag, length=partial(parse_bytes, strict=True, usual=SMALL_SIZE),
+                pattern=lambda pattern, _: plain(pattern))
+        given = [name for name in ("servers", "servers_max") if getattr(self, name) is not None]
+        if len(given) == 2:
+            raise InputError("give either servers or servers_max, not both", given[1])
         if self.pattern is not None:
-            self._check_pattern(self.pattern)
-        parse_bytes(self.length, "length", strict=True, usual=SMALL_SIZE)
-
-    def _check_pattern(self, pattern: str | Mapping[str, Any]) -> None:
-        if self.servers is not None or self.servers_max is not None:
-            raise InputError("servers and servers_max are for parameter servers; give them as "
-                             "options of the pattern, if it has them")
-        # Refused here, as jobs make their patterns only when they run.
-        refuse_code("pattern", parse_policy(pattern, "pattern")[0])
+            if given:
+                raise InputError("servers and servers_max are for parameter servers; give them as "
+                                 "options of the pattern, if it has them", given[0])
+            with about("pattern"):  # refused here, as jobs make their patterns only when they run
+                refuse_code("pattern", parse_policy(self.pattern, "pattern")[0])
 
     def workload(self, rows: Sequence[TiresiasRow], name: str, seed: int = 0) -> Workload:
         """Make the workload of a trace; `seed` is for numbers of servers and sizes of flows."""
+        seed = as_whole(seed, "seed")
         longest = max(row.duration / row.iterations for row in rows)
         return Workload(tuple(self._job(row, longest, seed) for row in rows), name, seed=seed)
 
@@ -120,7 +126,7 @@ class Construction:
         return workers if self.servers is None else self.servers
 
 
-@plain_numbers
+@known_names
 def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Workload:
     """Read the 60-job Tiresias trace of the Parrot paper (CSV), Section 6.1.
 

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from netsim.base.plugins import Registry
 from netsim.base.units import parse_bytes
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_whole, known_names, plain
 from netsim.errors import InputError
 from netsim.job import is_ranked
 from netsim.traces.coflow_benchmark import scaled
-from netsim.traces.files import POSITIVE, NumberRange, whole_option, write_text
+from netsim.traces.files import POSITIVE, NumberRange, write_text
 from netsim.traces.formats import SUFFIXES, read_workload
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
 
-@plain_numbers
+@known_names
 def write_instance(
     workload: Workload, path: str | Path, *, network: Mapping[str, Any] | None = None
 ) -> None:
@@ -61,8 +61,8 @@ def write_instance(
     OutputError
         If the file cannot be written.
     """
-    given = (network or {}).get("hosts")
-    hosts = None if given is None else whole_option(given, "hosts", 1)
+    known = plain(dict(network or {}))
+    hosts = None if known.get("hosts") is None else as_whole(known["hosts"], "hosts", 1)
     for job in workload:
         _check(job, hosts)
     try:
@@ -73,7 +73,7 @@ def write_instance(
         except InputError as nor:
             raise InputError("no explicit instance can express this workload; in the form 'jobs': "
                              f"{why_not}; in the form 'coflows': {nor}") from None
-    head = json.dumps({"name": workload.name, **(network or {})}, ensure_ascii=False)
+    head = json.dumps({"name": workload.name, **known}, ensure_ascii=False)
     rows = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
     write_text(f'{head[:-1]}, "{key}": [\n{rows}\n]}}\n', path)
 
@@ -238,7 +238,7 @@ def _instant(arrival_s: float, release_s: float) -> float:
     return float(next((each for each in candidates if each - arrival_s == release_s), instant))
 
 
-@plain_numbers
+@known_names
 def write_coflow_benchmark(
     workload: Workload,
     path: str | Path,
@@ -274,13 +274,13 @@ def write_coflow_benchmark(
         If the file cannot be written.
     """
     unit = Decimal(parse_bytes(megabyte, "megabyte", strict=True))
-    first_port = whole_option(first_port, "first_port", 0)
+    first_port = as_whole(first_port, "first_port")
     for job in workload:
         _refuse_if(job, {"gives hosts by name, and this format has numbers of ports; give the "
                          "network": job.by_name})
     largest = max(max([1, len(job.hosts or ()), *(int(host) + 1 for host in job.hosts or ())])
                   for job in workload)
-    ports = whole_option((network or {}).get("hosts", largest), "hosts", 1)
+    ports = as_whole((network or {}).get("hosts", largest), "hosts", 1)
     for job in workload:
         _check(job, ports)
     rows = [_row(job, unit, first_port) for job in workload]

@@ -173,7 +173,7 @@ def test_jobs_of_programs_have_them():
     fabric.transfer(0, 1, "1MB", weight=2)
     env.run()
     assert seen.of == {0: (6.0, "one", "prod"), 1: (2.0, "transfer", None)}
-    with pytest.raises(InputError, match="weight of a job must be finite and positive, not 0"):
+    with pytest.raises(InputError, match="weight of a job must be a finite number greater than 0"):
         fabric.job(weight=0)
     with pytest.raises(InputError, match="group of a job must be a label"):
         fabric.job(group=1.5)
@@ -212,9 +212,9 @@ def test_predictors_learn_of_named_groups():
 
 
 @pytest.mark.parametrize(("given", "message"), [
-    ({"weight": 0}, "job 0: weight must be finite and positive, not 0"),
-    ({"weight": float("inf")}, "job 0: weight must be finite and positive, not inf"),
-    ({"weight": "2"}, "job 0: weight must be finite and positive, not '2'"),
+    ({"weight": 0}, "job 0: weight must be a finite number greater than 0, not 0"),
+    ({"weight": float("inf")}, "job 0: weight must be a finite number greater than 0, not inf"),
+    ({"weight": "2"}, "job 0: weight must be a finite number greater than 0, not '2'"),
     ({"group": -1}, "job 0: group must be a label: a name, or a whole number from 0 to "
                     "1,000,000,000,000,000, not -1"),
     ({"weight": 1e300, "stages": [Stage("a", weight=1e300)], "pattern": None, "ranks": 0},

@@ -268,7 +268,8 @@ def test_files_of_groups_are_checked(tmp_path, table, said):
 @pytest.mark.parametrize(("options", "said"), [
     ({"deps": "all"}, "deps 'all'"), ({"comm_slots": 2}, 'must be 1 or "none", not 2'),
     ({"replay": 1}, "replay must be true or false"), ({"iterations": 0}, "iterations"),
-    ({"peak_flops": 1e9}, "needs memory_rate"), ({"peak_flops": -1, "memory_rate": 1}, "positive"),
+    ({"peak_flops": 1e9}, "needs memory_rate"),
+    ({"peak_flops": -1, "memory_rate": 1}, "greater than 0, not -1"),
     ({"hosts": [0]}, "2 ranks need 2 hosts")])
 def test_options_are_checked(tmp_path, options, said):
     path = write(tmp_path, *[[coll(0)]] * 2)

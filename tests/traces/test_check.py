@@ -202,7 +202,8 @@ def test_a_workload_file_names_its_format_and_a_file_beside_it(
     ('format = "synthetic"\njobbs = 3', None, "unknown synthetic option 'jobbs' (did you mean "
                                               "'jobs'?)"),
     ('format = "synthtic"', None, "unknown workload format 'synthtic' (did you mean"),
-    ('format = "synthetic"\njobs = 0', None, "jobs must be a whole number from 1 to 1e+06, not 0"),
+    ('format = "synthetic"\njobs = 0', None,
+     "jobs must be a whole number from 1 to 1,000,000, not 0"),
     ('format = "synthetic"\nlength = 1979-05-27', None, "length must be a number or a string"),
     ('format = "synthetic"\nseed = "a"', None, "seed must be a whole number"),
     ('format = "synthetic"\npoisson_jobs = 3', None, "give both or neither of poisson_jobs"),

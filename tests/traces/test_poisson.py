@@ -79,7 +79,7 @@ def test_both_options_or_neither() -> None:
 
 
 def test_arguments_out_of_range() -> None:
-    with pytest.raises(InputError, match=r"jobs must be a whole number from 1 to 1e\+06, not 0"):
+    with pytest.raises(InputError, match="jobs must be a whole number from 1 to 1,000,000, not 0"):
         poisson_resample(SOURCE, jobs=0)
     with pytest.raises(InputError, match=r"seed must be a whole number .* not -1"):
         poisson_resample(SOURCE, seed=-1)

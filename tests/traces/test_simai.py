@@ -413,7 +413,7 @@ def test_collectives_of_no_bytes_and_groups_of_one_take_no_time(tmp_path):
     ({"simai": "analytical"}, "rates nvlink and nic"),
     ({"simai": "analytical", "pipeline": "send"}, "is for what is simulated"),
     ({"pipeline": "formula", "nvlink": 1, "nic": 1, "overlap": {"x": 1}}, "overlap"),
-    ({"pipeline": "formula", "nvlink": 1, "nic": 1, "overlap": {"tp": 2}}, "a part from 0 to 1"),
+    ({"pipeline": "formula", "nvlink": 1, "nic": 1, "overlap": {"tp": 2}}, "a number from 0 to 1"),
     ({"efficiency": ".", "nvlink": 1, "nic": 1}, "nic_ratio.csv"),
 ])
 def test_bad_options(tmp_path, options, problem):

@@ -166,7 +166,7 @@ def test_a_file_that_is_no_trace(tmp_path: Path, data: bytes, line: int, message
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"iterations": 0}, "iterations must be a whole number from 1 to 1e.15, not 0"),
+    ({"iterations": 0}, "iterations must be a whole number from 1 to 1,000,000,000,000,000, not 0"),
     ({"iterations": 2.0}, "iterations must be a whole number .* not 2.0"),
     ({"iterations": True}, "iterations must be a whole number .* not True"),
     ({"servers": 0}, "servers must be a whole number .* not 0"),
@@ -177,7 +177,7 @@ def test_a_file_that_is_no_trace(tmp_path: Path, data: bytes, line: int, message
     ({"arrival_scale": float("nan")}, "arrival_scale must be .* not nan"),
     ({"redraw": 1}, "redraw must be true or false, not 1"),
     ({"length": 0}, "length must be greater than 0, not 0"),
-    ({"seed": -1}, "seed must be a whole number from 0 to 1e.15, not -1"),
+    ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
 ])
 def test_options_out_of_range(sample, options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,23 @@ from numpy.typing import NDArray
 from netsim.base.brief import brief
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_rate
-from netsim.base.values import plain_numbers
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import (
+    MOST_ID,
+    as_choice,
+    as_list,
+    as_number,
+    as_whole,
+    convert,
+    known_names,
+    optional,
+    refused,
+)
+from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.catalogue import GPU, MODELS, models_for
 from netsim.models.gpus import Gpu, gpu_of
 from netsim.models.servers import ServerKind
-from netsim.traces.files import (
-    POSITIVE,
-    NumberRange,
-    Problem,
-    TraceProblemsError,
-    whole_option,
-)
+from netsim.traces.files import Problem, TraceProblemsError, as_factor, as_problems
 from netsim.workload import History, JobSpec, Workload
 
 # --- jobs as columns -----------------------------------------------------------------------
@@ -201,7 +205,7 @@ class TraceWorkload(Workload):
     notes: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConstruction:
     """How jobs of a GPU cluster's trace become jobs that train models (A-SRPT).
@@ -247,34 +251,26 @@ class ClusterConstruction:
     configurations: str = "fewest-stages"
 
     def __post_init__(self) -> None:
-        for name in ("limit", "max_gpus", "sample", "gpus_per_server", "most_iterations"):
-            if getattr(self, name) is not None or name == "gpus_per_server":
-                whole_option(getattr(self, name), name, 1)
-        for name, allowed in (("arrival_scale", NumberRange()), ("iteration_scale", POSITIVE),
-                              ("single_gpu_share", NumberRange(0, 1))):
-            value = getattr(self, name)
-            if allowed.number(value) is None and not (
-                    name == "single_gpu_share" and value is None):
-                raise InputError(f"{name} must be {allowed}, not {value!r}")
-        if NumberRange(0, 1).number(self.train) is None or self.train == 1:
-            raise InputError(f"train must be a number from 0 to less than 1, not {self.train!r}")
+        count, rate = partial(as_whole, least=1, most=MOST_ID), partial(parse_rate, strict=True)
+        convert(self, limit=optional(count), max_gpus=optional(count), sample=optional(count),
+                gpus_per_server=count, most_iterations=optional(count), arrival_scale=as_factor,
+                iteration_scale=partial(as_number, least=1e-18, most=1e18),
+                single_gpu_share=optional(partial(as_number, least=0, most=1)),
+                train=partial(as_number, least=0, below=1), models=optional(_models),
+                gpu=lambda gpu, _: gpu_of(gpu), base_nic=rate, intra=rate,
+                configurations=partial(as_choice, choices=_CONFIGURATIONS))
         if self.train and self.most_iterations is not None:
             raise InputError("most_iterations is for workloads without a history, which counts "
-                             f"iterations as they are: set train = 0, not {self.train:g}")
-        _check_models(self.models)
-        gpu_of(self.gpu)
-        if self.configurations not in _CONFIGURATIONS:
-            raise UnknownNameError("configurations", self.configurations, _CONFIGURATIONS)
-        for name in ("base_nic", "intra"):
-            parse_rate(getattr(self, name), name, strict=True)
+                             f"iterations as they are: set train = 0, not {self.train:g}",
+                             "most_iterations")
 
     def workload(self, jobs: ClusterJobs, name: str, seed: int = 0) -> TraceWorkload:
         """Make the workload of a trace's cleaned jobs; `seed` also draws the models of groups."""
-        picked, dropped = self._select(jobs)
+        (picked, dropped), seed = self._select(jobs), as_whole(seed, "seed")
         known = share_of(len(picked), self.train)
         if self.train and not 0 < known < len(picked):
             raise InputError(f"train = {self.train:g} of {len(picked):,} jobs leaves none as "
-                             "history, or none to run; 0 is for no history")
+                             "history, or none to run; 0 is for no history", "train")
         gpus = self._gpus(jobs, picked, seed)
         models, which, iterations, seconds = self._models(jobs, picked, gpus, seed)
         earlier, run = picked[:known], self._sampled(known, len(picked), seed)
@@ -298,10 +294,8 @@ class ClusterConstruction:
 
     def of_file(self, jobs: ClusterJobs, path: str | Path, seed: int = 0) -> TraceWorkload:
         """Make the workload of a file's jobs, named after the file; errors name the file, too."""
-        try:
+        with as_problems(path):
             return self.workload(jobs, Path(path).stem, seed)
-        except InputError as error:
-            raise TraceProblemsError([Problem(None, str(error))], path) from error
 
     def _select(self, jobs: ClusterJobs) -> tuple[NDArray[np.int64], dict[str, int]]:
         """Find the jobs that the options keep, by index, and count those dropped."""
@@ -315,7 +309,7 @@ class ClusterConstruction:
             picked = picked[:self.limit]
         if not len(picked):
             raise InputError(f"max_gpus = {self.max_gpus} leaves none of {len(jobs):,} jobs: all "
-                             f"have more GPUs, at least {jobs.gpus.min()}")
+                             f"have more GPUs, at least {jobs.gpus.min()}", "max_gpus")
         if (most := int(jobs.gpus[picked].max())) > _MOST_GPUS:
             raise InputError(f"a job asks for {most:,} GPUs, and iterations can be computed for "
                              f"at most {_MOST_GPUS:,}; give max_gpus to drop such jobs")
@@ -327,7 +321,7 @@ class ClusterConstruction:
             return slice(known, count)
         if self.sample > count - known:
             raise InputError(f"sample = {self.sample:,} jobs are more than the {count - known:,} "
-                             "that are not history")
+                             "that are not history", "sample")
         begin = known + int(stream(seed, "trace-sample").integers(count - known - self.sample + 1))
         return slice(begin, begin + self.sample)
 
@@ -342,7 +336,8 @@ class ClusterConstruction:
         several = gpus[gpus > 1]
         if not len(several) and not single.all():
             raise InputError(f"single_gpu_share = {self.single_gpu_share:g}: no job of the trace "
-                             "has several GPUs, so that none can get as many")
+                             "has several GPUs, so that none can get as many",
+                             "single_gpu_share")
         drawn = rng.choice(several, len(sizes)) if len(several) else np.ones_like(sizes)
         return np.where(single, 1, np.where(gpus > 1, gpus, drawn[group])).astype(np.int32)
 
@@ -382,7 +377,7 @@ class ClusterConstruction:
         if found := [known[name] for name in names if name in known]:
             return found
         raise InputError(f"models: none of {', '.join(names)} can be trained on {gpus} "
-                         f"GPU{'s' * (gpus > 1)}, the number that a job asks for")
+                         f"GPU{'s' * (gpus > 1)}, the number that a job asks for", "models")
 
     def _planned(self, name: str, gpus: int) -> tuple[ParallelModel, ...]:
         """List the planned configurations of a model; empty if there are none."""
@@ -412,14 +407,12 @@ class ClusterConstruction:
         return ServerKind(self.gpus_per_server, parse_rate(self.base_nic), parse_rate(self.intra))
 
 
-def _check_models(names: Sequence[str] | None) -> None:
-    if names is None:
-        return
-    if isinstance(names, str) or not names:
-        raise InputError(f"models must be a list of names, not {names!r}")
-    for name in names:
-        if name not in MODELS:
-            raise UnknownNameError("model", name, MODELS)
+def _models(given: Any, what: str) -> tuple[str, ...]:
+    """Convert a list of models of the catalogue."""
+    names = as_list(given, what, str, "names")
+    if not names:
+        raise refused(what, "a list of names", given)
+    return tuple(as_choice(name, "model", MODELS) for name in names)
 
 
 @lru_cache(maxsize=4096)

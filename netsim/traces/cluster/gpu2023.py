@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.brief import brief
+from netsim.base.values import as_flag
 from netsim.traces.cluster.construction import (
     FAILED,
     NO_GPU,
@@ -25,7 +26,7 @@ from netsim.traces.cluster.construction import (
     gpus_of,
 )
 from netsim.traces.cluster.pai import ROUNDED
-from netsim.traces.cluster.tables import COUNT, SECONDS, flag, read_table
+from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 from netsim.traces.files import NumberRange, Problem, TraceProblemsError
 
 _ASKED = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
@@ -94,7 +95,7 @@ def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     TraceProblemsError
         If the file's contents are invalid, with the line, or no job is left.
     """
-    keep_failed = flag(failed, "failed")
+    keep_failed = as_flag(failed, "failed")
     collector, groups = JobCollector(path), Codes()
     for rows in read_table(path, COLUMNS):
         created, deleted, scheduled = (rows.numbers(f"{what}_time", SECONDS, blank=True)

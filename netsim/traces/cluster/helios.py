@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.values import as_flag
 from netsim.traces.cluster.construction import (
     FAILED,
     NO_GPU,
@@ -23,7 +24,7 @@ from netsim.traces.cluster.construction import (
     JobCollector,
     TraceWorkload,
 )
-from netsim.traces.cluster.tables import COUNT, SECONDS, flag, read_table
+from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
 # --- Helios --------------------------------------------------------------------------------
 
@@ -102,7 +103,7 @@ def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str
     The jobs of a group have the columns `group` in common. Without a column ``duration``, a job
     runs from its start to its end.
     """
-    keep_failed = flag(failed, "failed")
+    keep_failed = as_flag(failed, "failed")
     collector, groups, users = JobCollector(path), Codes(), Codes()
     for rows in read_table(path, columns):
         submit, start, end = (rows.times(f"{what}_time") for what in ("submit", "start", "end"))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.values import as_flag
 from netsim.traces.cluster.construction import (
     FAILED,
     NO_GPU,
@@ -26,7 +27,7 @@ from netsim.traces.cluster.construction import (
     TraceWorkload,
     gpus_of,
 )
-from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, flag, read_table
+from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
 from netsim.traces.files import NumberRange, Problem, TraceProblemsError, read_text
 
 # --- samples -------------------------------------------------------------------------------
@@ -203,8 +204,8 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
     TraceProblemsError
         If the contents of a file are invalid, with the line, or no job is left.
     """
-    keep_failed = flag(failed, "failed")
-    with_instances = flag(instances, "instances")
+    keep_failed = as_flag(failed, "failed")
+    with_instances = as_flag(instances, "instances")
     table = _JobTable(path)
     found = _Tasks(len(table.name))
     for rows in _read(path, "pai_task_table",

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from netsim.base.files import open_text
+from netsim.base.values import as_flag
 from netsim.traces.cluster.construction import (
     FAILED,
     NO_GPU,
@@ -27,7 +28,7 @@ from netsim.traces.cluster.construction import (
     JobCollector,
     TraceWorkload,
 )
-from netsim.traces.cluster.tables import flag, locating, seconds_of
+from netsim.traces.cluster.tables import locating, seconds_of
 from netsim.traces.files import Problem, TraceProblemsError, require_file
 
 # --- a long JSON array ---------------------------------------------------------------------
@@ -215,7 +216,7 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
         If the file's contents are invalid, with the line on which the entry begins, or no job is
         left.
     """
-    keep_failed = flag(failed, "failed")
+    keep_failed = as_flag(failed, "failed")
     collector, groups, users = JobCollector(path), Codes(), Codes()
     entries = (_row(line, entry, path) for line, entry in read_entries(path))
     while rows := list(islice(entries, _CHUNK)):

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import plain_numbers
-from netsim.errors import InputError, not_one_of
+from netsim.base.values import as_choice, as_number, as_whole, known_names
+from netsim.errors import InputError
 from netsim.traces.cluster.construction import (
     ClusterConstruction,
     ClusterJobs,
     TraceWorkload,
     draw_single,
 )
-from netsim.traces.files import POSITIVE, NumberRange, whole_option
+from netsim.traces.files import POSITIVE
 
 _RECURRING = 5  # number of jobs from which a group counts as recurring
 _GPUS = (2, 4, 8, 16, 32, 64)
@@ -29,7 +29,7 @@ _SHORTEST_S = 10.0
 _WITHIN = 0.2  # standard deviation of the logarithm of durations within a group
 
 
-@plain_numbers
+@known_names
 def recurrent(
     jobs: int = 1000,
     *,
@@ -85,7 +85,7 @@ def recurrent(
     return build.workload(drawn, f"recurrent-{jobs}", seed)
 
 
-@plain_numbers
+@known_names
 def recurrent_jobs(
     jobs: int = 1000,
     *,
@@ -118,13 +118,11 @@ def recurrent_jobs(
 
     Groups and users are numbered in the order in which they are drawn.
     """
-    count = whole_option(jobs, "jobs", 1, 10**7)
-    for name, share in (("single_gpu_share", single_gpu_share),
-                        ("recurring_share", recurring_share)):
-        if NumberRange(0, 1).number(share) is None:
-            raise InputError(f"{name} must be a number from 0 to 1, not {share!r}")
-    if NumberRange(0, 10).number(tail) is None:
-        raise InputError(f"tail must be {NumberRange(0, 10)}, not {tail!r}")
+    count, seed = as_whole(jobs, "jobs", 1, 10**7), as_whole(seed, "seed")
+    single_gpu_share = as_number(single_gpu_share, "single_gpu_share", least=0, most=1)
+    recurring_share = as_number(recurring_share, "recurring_share", least=0, most=1)
+    tail = as_number(tail, "tail", least=0, most=10)
+    as_choice(arrivals, "arrivals", ("poisson", "diurnal"))
     sizes = _sizes(count, seed, recurring_share, groups)
     gpus = _gpus(sizes, seed, single_gpu_share)
     owners = _owners(len(sizes), seed, users, count)
@@ -149,7 +147,7 @@ def _sizes(jobs: int, seed: int, share: float, groups: int | None) -> NDArray[np
     if groups is None:
         number = min(most, max(1, recurring // 25))
     else:
-        number = whole_option(groups, "groups", 1 if recurring else 0, most)
+        number = as_whole(groups, "groups", 1 if recurring else 0, most)
     sizes = [np.zeros(0, dtype=np.int64)]
     if number:
         weights = 1 / np.arange(1, number + 1)
@@ -175,7 +173,7 @@ def _gpus(sizes: NDArray[np.int64], seed: int, share: float) -> NDArray[np.int64
 
 def _owners(groups: int, seed: int, users: int | None, jobs: int) -> NDArray[np.int64]:
     """Draw the user of each group."""
-    number = max(1, jobs // 50) if users is None else whole_option(users, "users", 1, 10**6)
+    number = max(1, jobs // 50) if users is None else as_whole(users, "users", 1, 10**6)
     weights = 1 / np.arange(1, number + 1)
     return stream(seed, "recurrent-users").choice(number, size=groups, p=weights / weights.sum())
 
@@ -184,12 +182,11 @@ def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> NDArray[np.flo
     """Draw the submission times, in seconds; the first is 0."""
     gap = parse_seconds(mean, "mean_interarrival", strict=True)
     if POSITIVE.number(gap) is None or gap * jobs > 1e12:
-        raise InputError(f"mean_interarrival = {mean!r} is too long for {jobs:,} jobs")
+        raise InputError(f"mean_interarrival = {mean!r} is too long for {jobs:,} jobs",
+                         "mean_interarrival")
     times = gap * np.cumsum(stream(seed, "recurrent-arrivals").standard_exponential(jobs))
     if kind == "diurnal":
         times = _make_diurnal(times)
-    elif kind != "poisson":
-        raise InputError(not_one_of("arrivals", kind, ("poisson", "diurnal")))
     return times - times[0]
 
 

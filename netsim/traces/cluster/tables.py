@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from netsim.base.files import open_bytes, open_text
 from netsim.base.units import decimal
-from netsim.base.values import as_flag
 from netsim.errors import TraceError
 from netsim.traces.files import (
     NumberRange,
@@ -27,13 +26,6 @@ from netsim.traces.files import (
     require_file,
     split_lines,
 )
-
-
-def flag(value: object, what: str) -> bool:
-    """Check that an option is a bool, and return it."""
-    as_flag(value, what)
-    return bool(value)
-
 
 #: Instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
 SECONDS = NumberRange(0, 1e12)

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import reprlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from netsim.base.units import Quantity, is_digits, parse_rate
-from netsim.base.values import as_path, as_whole, is_number, plain_numbers
-from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError, unknown_name
+from netsim.base.values import (
+    as_choice,
+    as_flag,
+    as_number,
+    as_path,
+    as_whole,
+    convert,
+    known_names,
+    optional,
+    plain,
+    refused,
+)
+from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.traces.files import (
-    Problem,
-    TraceProblemsError,
+    as_problems,
     json_problem,
     kind_of_json,
     parse_json,
@@ -229,7 +239,7 @@ class Group(NamedTuple):
     label: str
 
 
-@plain_numbers
+@known_names
 def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str = "data",
                 comm_slots: int | str | None = None, replay: bool = False, strict: bool = False,
                 drop_long: bool = False,
@@ -295,26 +305,19 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     NetsimWarning
         If collectives have no type or size, or if control dependencies refer to missing nodes.
     """
-    as_path(path, "path")
-    options = _Options.of(deps, comm_slots, replay, strict, drop_long, peak_flops, memory_rate)
+    groups = optional(as_path)(groups, "groups")
+    options = _Options(deps, comm_slots, replay, strict, drop_long, peak_flops,
+                       optional(parse_rate)(memory_rate, "memory_rate"))
     scaling = Scaling.given(layout, scale, keep)
-    as_whole(iterations, "iterations", 1)
+    iterations = as_whole(iterations, "iterations", 1)
     path = require_file(path)
-    try:
+    with as_problems(path):
         files = {rank: _read(each) for rank, each in _files(path, scaling).items()}
         ranks = scaling.layout.ranks if scaling else len(files)
-        listed = None
-        if groups is not None:
-            as_path(groups, "groups")
-            listed = _group_file(path.parent / groups, ranks)
+        listed = None if groups is None else _group_file(path.parent / groups, ranks)
         traces = [_ChakraConverter(rank, file, ranks, listed, options).trace()
                   for rank, file in files.items()]
         made = join(traces if scaling is None else list(scaling.complete(traces)))
-    except TraceProblemsError:
-        raise
-    except TraceError as error:
-        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
-                                 ) from error
     own = _FILE.fullmatch(path.name)
     name = own[1] if own else path.stem
     job = JobSpec(0, iterations=iterations, name=name,
@@ -335,23 +338,19 @@ class _Options:
     peak_flops: float | None
     memory_rate: float | None
 
-    @classmethod
-    def of(cls, deps: str, comm_slots: int | str | None, replay: bool, strict: bool,
-           drop_long: bool, peak_flops: float | None, memory_rate: Quantity | None) -> _Options:
-        if deps not in ("data", "data+ctrl"):
-            raise UnknownNameError("deps", deps, ("data", "data+ctrl"))
-        if isinstance(comm_slots, bool) or comm_slots not in (None, 1, "none"):
-            raise InputError(f'comm_slots must be 1 or "none", not {comm_slots!r}')
-        for name, value in (("replay", replay), ("strict", strict), ("drop_long", drop_long)):
-            if not isinstance(value, bool):
-                raise InputError(f"{name} must be true or false, not {value!r}")
-        rate = None if memory_rate is None else parse_rate(memory_rate, "memory_rate")
-        if peak_flops is not None:
-            if not (is_number(peak_flops) and 0 < peak_flops < math.inf):
-                raise InputError(f"peak_flops must be finite and positive, not {peak_flops!r}")
-            if rate is None:
-                raise InputError("peak_flops needs memory_rate, for the roofline")
-        return cls(deps, comm_slots, replay, strict, drop_long, peak_flops, rate)
+    def __post_init__(self) -> None:
+        convert(self, deps=partial(as_choice, choices=("data", "data+ctrl")),
+                comm_slots=_comm_slots, replay=as_flag, strict=as_flag, drop_long=as_flag,
+                peak_flops=optional(partial(as_number, above=0)))
+        if self.peak_flops is not None and self.memory_rate is None:
+            raise InputError("peak_flops needs memory_rate, for the roofline", "peak_flops")
+
+
+def _comm_slots(given: Any, what: str) -> Any:
+    slots = plain(given)
+    if isinstance(slots, bool) or slots not in (None, 1, "none"):
+        raise refused(what, '1 or "none"', slots)
+    return slots
 
 
 # --- files -------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.base.limits import check_limit
-from netsim.base.values import as_list, as_path, as_whole, plain_numbers
-from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError, unknown_name
+from netsim.base.values import as_choice, as_flag, as_list, as_whole, known_names, optional
+from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.operations import Operations, Programs
-from netsim.traces.files import Problem, TraceProblemsError, require_file
+from netsim.traces.files import as_problems, require_file
 from netsim.traces.training.kineto_events import (
     KinetoEvent,
     KinetoTrace,
@@ -139,7 +139,7 @@ class NcclKernels:
 
 
 # --- jobs ----------------------------------------------------------------------------------
-@plain_numbers
+@known_names
 def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = False,
                 cpu: str = "recorded", replay: bool = False, drop_long: bool = False,
                 step: int | None = None,
@@ -202,23 +202,19 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         If events have no launch before their start, or events of a stream overlap; or if kernels of
         NCCL do not say what they transfer, so that they take the recorded time.
     """
-    as_path(path, "path")
-    if cpu not in ("recorded", "free"):
-        raise UnknownNameError("cpu", cpu, ("recorded", "free"))
-    for name, value in (("copies", copies), ("replay", replay), ("drop_long", drop_long)):
-        if not isinstance(value, bool):
-            raise InputError(f"{name} must be true or false, not {value!r}")
-    if step is not None:
-        as_whole(step, "step")
+    as_choice(cpu, "cpu", ("recorded", "free"))
+    copies, replay, drop_long = map(as_flag, (copies, replay, drop_long),
+                                    ("copies", "replay", "drop_long"))
+    step = optional(as_whole)(step, "step")
     scaling = Scaling.given(layout, scale, keep)
     if scaling and copies:
         raise InputError("copies and layout do not go together: a layout says which ranks are "
-                         "copies of which")
-    as_whole(iterations, "iterations", 1)
+                         "copies of which", "copies")
+    iterations = as_whole(iterations, "iterations", 1)
     path = require_file(path)
-    files = [path, *(path.parent / each for each in as_list(others, "others", str | Path,
-                                                                   "paths"))]
-    try:
+    files = [path, *(path.parent / each
+                     for each in as_list(others, "others", str | Path, "paths"))]
+    with as_problems(path):
         traces = _by_rank([read_kineto_file(each, drop_long=drop_long) for each in files])
         made = [_KinetoConverter(trace, cpu == "free", replay, step).trace() for trace in traces]
         ranks = max(trace.ranks for trace in traces)
@@ -227,11 +223,6 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
                              f"has {scaling.layout.ranks}", traces[0].path)
         operations = (join(list(scaling.complete(made))) if scaling else
                       _joined(made, ranks, copies))
-    except TraceProblemsError:
-        raise
-    except TraceError as error:
-        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
-                                 ) from error
     name = path.name.partition(".")[0]
     job = JobSpec(0, iterations=iterations, name=name, operations=operations,
                   hosts=range(operations.ranks) if hosts is None else hosts)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.base.limits import check_limit
-from netsim.base.values import as_whole
-from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.base.values import about, as_choice, as_whole
+from netsim.errors import InputError, TraceError
 from netsim.operations import Operations, Sending
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
@@ -276,23 +276,19 @@ def _what(node: RankNode) -> str:
 # --- more ranks ----------------------------------------------------------------------------
 
 #: What a rank of a growing group keeps: the size of its larger buffer, or of its input.
-_KEPT = ("buffer", "input")
+KEPT = ("buffer", "input")
 
 _SIZES = ("tp", "cp", "ep", "dp", "pp")
 
 
 def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
-    """Check the factors by which groups grow; only ``"dp"`` and ``"ep"`` can grow alone."""
-    factors = _table({} if scale is None else scale, "scale")
-    for group, factor in factors.items():
+    """Convert the factors by which groups grow; only ``"dp"`` and ``"ep"`` can grow alone."""
+    for group in scale if isinstance(scale, Mapping) else ():
         if group in ("tp", "pp"):
             raise InputError(f"scale: {group} cannot grow: layers per stage, the time of kernels "
                              "and the order of micro-batches would change, which is not in the "
-                             "trace; generate the job with the format llm")
-        if group not in ("dp", "ep"):
-            raise UnknownNameError("scale", group, ("dp", "ep"))
-        as_whole(factor, f"scale: {group}", 1)
-    return factors
+                             "trace; generate the job with the format llm", "scale")
+    return {} if scale is None else _counts(scale, "scale", ("dp", "ep"))
 
 
 def check_nodes(nodes: int, ranks: int, path: Path) -> None:
@@ -301,23 +297,20 @@ def check_nodes(nodes: int, ranks: int, path: Path) -> None:
                 "describes by class")
 
 
-def check_keep(keep: object) -> None:
-    """Check that `keep` is one of `_KEPT`."""
-    if keep not in _KEPT:
-        raise UnknownNameError("keep", keep, _KEPT)
-
-
-def _table(given: object, what: str) -> dict[str, int]:
+def _counts(given: object, what: str, groups: Sequence[str]) -> dict[str, int]:
+    """Convert a table of numbers by kind of group."""
     if not isinstance(given, Mapping):
         raise InputError(f"{what} must be a table of numbers of ranks by kind of group, such as "
-                         f"{{dp = 2}}, not {given!r}")
-    return dict(given)
+                         f"{{dp = 2}}, not {given!r}", what)
+    with about(what):
+        return {as_choice(group, what, groups): as_whole(count, f"{what}: {group}", 1)
+                for group, count in given.items()}
 
 
 def grown_payload(kind: str, payload: int, ranks: int, grown: int, keep: str) -> int:
     """Compute the larger buffer of a collective after its group has grown from `ranks` to `grown`.
 
-    `payload` is the larger buffer before, and `keep` one of `_KEPT`.
+    `payload` is the larger buffer before, and `keep` one of `KEPT`.
     """
     if ranks == grown:
         return payload
@@ -344,12 +337,8 @@ class Layout(NamedTuple):
     @classmethod
     def of(cls, sizes: Mapping[str, int]) -> Layout:
         """Make a layout after checking the names and sizes of its groups."""
-        table = _table(sizes, "layout")
-        for name, size in table.items():
-            if name not in _SIZES:
-                raise UnknownNameError("layout", name, _SIZES)
-            as_whole(size, f"layout: {name}", 1)
-        return cls(**table)._checked()
+        with about("layout"):
+            return cls(**_counts(sizes, "layout", _SIZES))._checked()
 
     def _checked(self) -> Layout:
         check_limit("ranks", self.ranks, where=str(self))
@@ -438,10 +427,10 @@ class Scaling:
 
     def __init__(self, layout: Mapping[str, int], scale: Mapping[str, int] | None = None,
                  keep: str = "buffer") -> None:
-        check_keep(keep)
+        self._keep = as_choice(keep, "keep", KEPT)
         self.layout = Layout.of(layout)
-        self.grown = self.layout.grown(growth(scale))
-        self._keep = keep
+        with about("scale"):
+            self.grown = self.layout.grown(growth(scale))
         #: Replicas this far apart have the same part of the experts and of a sequence.
         self._period = lcm(self.layout.cp, self.layout.ep)
 
@@ -453,8 +442,8 @@ class Scaling:
             return cls(layout, scale, keep)
         if growth(scale):
             raise InputError("scale needs layout, which says what the groups of the trace are, as "
-                             "in layout = {tp = 2, dp = 4}")
-        check_keep(keep)
+                             "in layout = {tp = 2, dp = 4}", "scale")
+        as_choice(keep, "keep", KEPT)
         return None
 
     def label(self, name: str, traced: int) -> str:

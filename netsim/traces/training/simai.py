@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity
-from netsim.base.values import as_path, as_whole, plain_numbers
-from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.base.values import as_choice, as_flag, as_path, as_whole, known_names
+from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.operations import Operations, Programs
-from netsim.traces.files import OF_AICB, Problem, TraceProblemsError, first_word, require_file
+from netsim.traces.files import OF_AICB, as_problems, first_word, require_file
 from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
-from netsim.traces.training.scaling import check_keep, grown_payload, growth, join
+from netsim.traces.training.scaling import KEPT, grown_payload, growth, join
 from netsim.traces.training.simai_file import (
     COLUMNS,
     POLICIES,
@@ -43,7 +42,7 @@ _LEAST = 4096
 _Step = TypeVar("_Step", SimaiStep, AicbRow)
 
 
-@plain_numbers
+@known_names
 def read_simai(path: str | Path, *, gpus: int | None = None,
                scale: Mapping[str, int] | None = None, keep: str = "buffer",
                simai: str = "events", pipeline: str | None = None, gpus_per_server: int = 8,
@@ -116,21 +115,21 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
         If words are not collectives, computations have no time, or the bytes that stages send
         contradict the number of stages.
     """
-    as_path(path, "path")
-    if simai not in ("events", "analytical"):
-        raise UnknownNameError("simai", simai, ("events", "analytical"))
-    for value, what in ((strict, "strict"), (skip_init, "skip_init")):
-        if not isinstance(value, bool):
-            raise InputError(f"{what} must be true or false, not {value!r}")
-    as_whole(gpus_per_server, "gpus_per_server", 1)
-    check_keep(keep)
+    as_choice(simai, "simai", ("events", "analytical"))
+    strict, skip_init = as_flag(strict, "strict"), as_flag(skip_init, "skip_init")
+    gpus_per_server = as_whole(gpus_per_server, "gpus_per_server", 1)
+    as_choice(keep, "keep", KEPT)
     path = require_file(path)
     made: Programs | Operations
-    with _as_problems(path):
+    with as_problems(path):
         if first_word(path).startswith(OF_AICB):
-            if simai != "events" or (pipeline, efficiency, busbw) != (None,) * 3:
+            wrong = [name for name, value, usual in (
+                ("simai", simai, "events"), ("pipeline", pipeline, None),
+                ("efficiency", efficiency, None), ("busbw", busbw, None)) if value != usual]
+            if wrong:
                 raise InputError("a file of AICB has no computations and no stages: simai, "
-                                 "pipeline, efficiency and busbw are for those of SimAI (.txt)")
+                                 "pipeline, efficiency and busbw are for those of SimAI (.txt)",
+                                 wrong[0])
             made = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server, skip_init,
                              strict)
         else:
@@ -145,7 +144,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                                        _known(path, busbw))
             elif busbw is not None:
                 raise InputError('busbw is for the arithmetic of SimAI\'s tool: simai = '
-                                 '"analytical" or pipeline = "formula"')
+                                 '"analytical" or pipeline = "formula"', "busbw")
             made = _run_simai(file, AlikeRanks(sizes, gpus_per_server), sizes, machines, simai,
                               pipeline)
     job = JobSpec(0, iterations=iterations, name=path.stem, operations=made,
@@ -153,7 +152,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     return Workload([job], path.stem, seed=seed)
 
 
-@plain_numbers
+@known_names
 def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int | None = None,
                 scale: Mapping[str, int] | None = None, keep: str = "buffer",
                 gpus_per_server: int = 8, nics_per_server: int | None = None,
@@ -179,11 +178,10 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
     InputError
         If an option is invalid.
     """
-    as_path(path, "path")
-    as_whole(gpus_per_server, "gpus_per_server", 1)
-    check_keep(keep)
+    gpus_per_server = as_whole(gpus_per_server, "gpus_per_server", 1)
+    as_choice(keep, "keep", KEPT)
     path = require_file(path)
-    with _as_problems(path):
+    with as_problems(path):
         file = read_simai_file(path)
         file, sizes = _grown(file, _sizes(file, gpus, gpus_per_server), scale, keep)
         return analytical_times(file, sizes, Machines.of(
@@ -191,34 +189,15 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
             _known(path, busbw)))
 
 
-@contextmanager
-def _as_problems(path: Path) -> Iterator[None]:
-    """Turn errors in a file, and in options that contradict it, into problems of the file."""
-    try:
-        yield
-    except (TraceProblemsError, UnknownNameError):
-        raise
-    except TraceError as error:
-        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
-                                 ) from error
-    except InputError as error:
-        raise TraceProblemsError([Problem(None, str(error))], path) from error
-
-
 def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
     """Read the tables in a folder, given relative to the workload's folder."""
-    if efficiency is None:
-        return None
-    as_path(efficiency, "efficiency")
-    return Efficiencies.read(path.parent / efficiency)
+    return None if efficiency is None else Efficiencies.read(
+        path.parent / as_path(efficiency, "efficiency"))
 
 
 def _known(path: Path, busbw: str | Path | None) -> dict[tuple[str, str], float]:
     """Read the bandwidths in a file, given relative to the workload's folder."""
-    if busbw is None:
-        return {}
-    as_path(busbw, "busbw")
-    return read_busbw(path.parent / busbw)
+    return {} if busbw is None else read_busbw(path.parent / as_path(busbw, "busbw"))
 
 
 def _warn(file: SimaiFile, strict: bool) -> None:
@@ -242,11 +221,9 @@ def _warn(file: SimaiFile, strict: bool) -> None:
 
 def _sizes(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> GroupSizes:
     """Compute the sizes of the groups."""
-    if gpus is not None:
-        as_whole(gpus, "gpus", 1)
     header = file.header
     measured = file.policy == "MICRO"
-    count = header.get("gpus") if gpus is None else gpus
+    count = header.get("gpus") if gpus is None else as_whole(gpus, "gpus", 1)
     if count is None:
         if not measured:
             raise TraceError("the file does not say all_gpus; give gpus", file.path, 1)
@@ -282,11 +259,11 @@ def _kept(step: _Step, traced: GroupSizes, sizes: GroupSizes, keep: str) -> _Ste
 
 
 def _pipeline(given: str | None, simai: str) -> str:
-    if given not in (None, "send", "formula"):
-        raise UnknownNameError("pipeline", given, ("send", "formula"))
+    if given is not None:
+        as_choice(given, "pipeline", ("send", "formula"))
     if simai == "analytical" and given == "send":
         raise InputError('pipeline = "send" is for what is simulated; with simai = "analytical" it '
-                         'is "formula"')
+                         'is "formula"', "pipeline")
     return given or ("formula" if simai == "analytical" else "send")
 
 
@@ -300,7 +277,7 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
                              file.path, row.line)
     traced = _aicb_sizes(file)
     if gpus is not None:
-        as_whole(gpus, "gpus", 1)
+        gpus = as_whole(gpus, "gpus", 1)
         traced = GroupSizes.of(gpus, traced.tp, traced.ep, traced.pp, file.path)
     sizes = _scaled(traced, scale, file.path)
     file = replace(file, stages=tuple(tuple(_kept(row, traced, sizes, keep) for row in rows)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from netsim.base.limits import check_limit, most
 from netsim.base.units import Quantity, decimal, parse_rate
-from netsim.base.values import as_whole, is_number
-from netsim.errors import InputError, TraceError, UnknownNameError, unknown_name
+from netsim.base.values import about, as_choice, as_number, as_whole
+from netsim.errors import InputError, TraceError, unknown_name
 from netsim.llm.job import RankGrid
 from netsim.operations import Family, Programs, Row
 from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
@@ -192,22 +192,19 @@ class Machines:
            efficiencies: Efficiencies | None, overlap: Mapping[str, float] | None,
            known: Mapping[tuple[str, str], float] | None = None) -> Machines:
         """Make the servers that options of `read_simai` describe, after checking these."""
-        nics = gpus if nics is None else nics
-        as_whole(nics, "nics_per_server", 1)
+        nics = gpus if nics is None else as_whole(nics, "nics_per_server", 1)
         if nvlink is None or nic is None:
             raise InputError("SimAI's arithmetic needs the rates nvlink and nic; its GB/s are "
                              '2^30 bytes per second, as in nvlink = "360GiB/s"')
         if not isinstance(overlap, Mapping | None):
             raise InputError(f"overlap must be a table of parts by group, such as {{tp = 0.5}}, "
-                             f"not {overlap!r}")
-        for name, part in (overlap or {}).items():
-            if name not in _OVERLAPS:
-                raise UnknownNameError("overlap", name, _OVERLAPS)
-            if not (is_number(part) and 0 <= part <= 1):
-                raise InputError(f"overlap: {name} must be a part from 0 to 1, not {part!r}")
+                             f"not {overlap!r}", "overlap")
+        with about("overlap"):
+            parts = {as_choice(name, "overlap", _OVERLAPS): as_number(
+                         part, f"overlap: {name}", least=0, most=1)
+                     for name, part in (overlap or {}).items()}
         return cls(gpus, nics, parse_rate(nvlink, "nvlink", strict=True),
-                   parse_rate(nic, "nic", strict=True), efficiencies, dict(overlap or {}),
-                   dict(known or {}))
+                   parse_rate(nic, "nic", strict=True), efficiencies, parts, dict(known or {}))
 
     def rate(self, step: SimaiStep, sizes: GroupSizes) -> tuple[float, float]:
         """Compute the bandwidth of a collective (bytes/s), and the fraction that it reaches."""

@@ -231,12 +231,12 @@ def test_a_file_whose_jobs_do_not_suit_the_options_is_named(trace) -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"limit": 0}, "limit must be a whole number from 1 to 1e.15, not 0"),
+    ({"limit": 0}, "limit must be a whole number from 1 to 1,000,000,000,000,000, not 0"),
     ({"limit": 5.0}, "limit must be a whole number .* not 5.0"),
     ({"max_gpus": 1.5}, "max_gpus must be a whole number .* not 1.5"),
     ({"gpus_per_server": None}, "gpus_per_server must be a whole number .* not None"),
-    ({"train": 1}, "train must be a number from 0 to less than 1, not 1"),
-    ({"train": -0.1}, "train must be a number from 0 to less than 1, not -0.1"),
+    ({"train": 1}, r"train must be a number in \[0, 1\), not 1"),
+    ({"train": -0.1}, r"train must be a number in \[0, 1\), not -0.1"),
     ({"most_iterations": 30}, "most_iterations is for .*: set train = 0, not 0.8"),
     ({"most_iterations": 0, "train": 0}, "most_iterations must be a whole number"),
     ({"models": "vgg19"}, "models must be a list of names, not 'vgg19'"),

@@ -114,7 +114,7 @@ def test_as_a_format() -> None:
     ({"median_duration": "0s"}, "median_duration must be greater than 0"),
     ({"mean_interarrival": 0}, "mean_interarrival must be greater than 0"),
     ({"mean_interarrival": "2e9s"}, "mean_interarrival = '2e9s' is too long for 1,000 jobs"),
-    ({"arrivals": "weekly"}, "arrivals must be one of poisson, diurnal, not 'weekly'"),
+    ({"arrivals": "weekly"}, "unknown arrivals 'weekly'; choose from: diurnal, poisson"),
 ])
 def test_options_out_of_range(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
