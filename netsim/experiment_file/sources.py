@@ -148,7 +148,7 @@ class WorkloadTable(_SourceTable):
             return self  # they are made on their edge-cloud
         needed = () if self.format is None else _required_options(self.format)
         self._request, self._built = build(_workload, self.given,
-                                           (*needed, "name", "file", "format"))
+                                           (*needed, "file", "name", "format"))
         return self
 
     @property

@@ -126,7 +126,7 @@ Built = TypeVar("Built")
 
 
 class KeyErrors(ValueError):
-    """Several problems of one table, raised together; pydantic carries them to `problems_of`.
+    """Several problems of one table, raised together; pydantic carries them to `described`.
 
     Each is a key path below the table, which may be empty, and a message.
     """
@@ -150,7 +150,7 @@ def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequen
                         for each in (error, *error.others)) from error
 
 
-def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
+def described(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Format the errors of pydantic, each beginning with its key path."""
     problems = []
     for detail in error.errors():
