@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
-from netsim.base.values import is_number
-from netsim.errors import AllocationError, InputError
+from netsim.base.values import as_choice, as_number, convert
+from netsim.errors import AllocationError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
@@ -51,11 +50,7 @@ class Reserved(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
-        if isinstance(self.shares, str):
-            check_choice("shares", self.shares, ("weight", "gpus", "a number in (0, 1]"))
-        elif not (is_number(self.shares) and 0 < self.shares <= 1):
-            raise InputError(f"shares must be in (0, 1], 'weight' or 'gpus', not "
-                             f"{self.shares!r}")
+        convert(self, shares=_as_share)
 
     @property
     def reserves_gpus(self) -> bool:
@@ -75,6 +70,13 @@ class Reserved(Allocator):
         else:
             _check_shares(view, shares)
         return Allocation(shares=shares)
+
+
+def _as_share(value: Any, what: str) -> float | str:
+    """Convert a share, or the name of what it is."""
+    if isinstance(value, str):
+        return as_choice(value, what, ("weight", "gpus", "a number in (0, 1]"))
+    return as_number(value, what, above=0, most=1)
 
 
 def _check_shares(view: FabricView, shares: Floats) -> None:

@@ -38,11 +38,12 @@ _DIGITS = 30
 _AS_THEY_ARE = frozenset((bool, int, float, str, NoneType))
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, _what: str = "") -> Any:
     """Convert NumPy's numbers in a value, and decimals, to ``int`` and ``float``.
 
     Numbers in lists, tuples and dictionaries are converted as well. Arrays and all other objects
-    are returned unchanged, including NumPy's durations.
+    are returned unchanged, including NumPy's durations. Nothing is refused, so that a name for
+    messages has no use.
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -230,7 +231,7 @@ def _allowed(least: float | None, above: float | None, most: float, below: float
                 f"a finite number {'of at least' if above is None else 'greater than'} {low:g}")
     if above is None and below is None:
         return f"a number from {low:g} to {high:g}"
-    return f"a number in {'[' if above is None else '('}{low:g}, {high:g}{']('[below is not None]}"
+    return f"a number in {'[' if above is None else '('}{low:g}, {high:g}{'])'[below is not None]}"
 
 
 def as_weight(value: Any, what: str) -> float:
