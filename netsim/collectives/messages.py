@@ -57,10 +57,10 @@ def split(nbytes: float, count: int, unit: float | None = None) -> Floats:
 def whole_units(nbytes: float, unit: float) -> int:
     """Count the elements of `unit` bytes in `nbytes`, which must be a whole number."""
     if not unit > 0:
-        raise InputError(f"unit must be greater than 0 bytes, not {unit!r}")
+        raise InputError(f"unit must be greater than 0 bytes, not {unit!r}", "unit")
     if nbytes % unit:
         raise InputError(f"unit must divide the size: {nbytes:.17g} bytes are no whole number of "
-                         f"elements of {unit:.17g} bytes")
+                         f"elements of {unit:.17g} bytes", "unit")
     return int(nbytes // unit)
 
 

@@ -516,10 +516,10 @@ class Program(Schedule):
         listing = self.listing
         assert listing is not None
         if matrix is not None:
-            raise InputError(f"{listing.path}: a program takes no matrix")
+            raise InputError(f"{listing.path}: a program takes no matrix", "matrix")
         unit = 1.0 if unit is None else unit
         if not unit > 0:
-            raise InputError(f"unit must be greater than 0 bytes, not {unit!r}")
+            raise InputError(f"unit must be greater than 0 bytes, not {unit!r}", "unit")
         least, most = listing.min_bytes, listing.max_bytes
         if nbytes < least or (most and nbytes > most):
             warnings.warn(NetsimWarning(
@@ -553,8 +553,7 @@ def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
         each other, a step reads unwritten data, or results are wrong; with the line, GPU, thread
         block and step.
     """
-    as_path(path, "path")
-    return _program(xml_bytes(path), Path(path), verify)
+    return _program(xml_bytes(as_path(path, "path")), Path(path), verify)
 
 
 @lru_cache(maxsize=8)

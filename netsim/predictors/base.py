@@ -11,7 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import as_choice
+from netsim.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -165,8 +166,7 @@ class _PerScope:
     _values: Floats = field(init=False, repr=False, default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        if self.scope not in SCOPES:
-            raise UnknownNameError("scope of a predictor", self.scope, SCOPES)
+        as_choice(self.scope, "scope", SCOPES)
 
     def fit(self, X: Ints, y: Floats) -> _PerScope:
         """Compute the statistic of each group or user, or of all jobs."""

@@ -6,8 +6,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from netsim.base.values import as_choice
 from netsim.collectives import Round, Schedule, Sizes, waits
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.workload import Flows, Stage
 
 #: The largest number of flows of an iteration; the arrays of many more would exhaust the memory.
@@ -18,7 +19,7 @@ def check_flows(ranks: int, flows: int) -> None:
     """Check that a pattern would not make too many flows, before making them."""
     if flows > _MOST_FLOWS:
         raise InputError(f"{ranks:,} ranks would have {flows:,} flows; an iteration can have at "
-                         f"most {_MOST_FLOWS:,}")
+                         f"most {_MOST_FLOWS:,}", "ranks")
 
 
 @runtime_checkable
@@ -58,12 +59,6 @@ FORMS = ("steps", "messages", "aggregate")
 _MOST_STAGES = 1_000_000
 
 
-def check_form(form: str) -> None:
-    """Check the name of a form."""
-    if form not in FORMS:
-        raise UnknownNameError("form", form, FORMS)
-
-
 def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
     """Make the stages of a collective, in one of three forms.
 
@@ -73,7 +68,7 @@ def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
     name of the collective; others are ``step-0``, ``message-0`` or ``phase-0`` and so on. A single
     rank has a stage without flows.
     """
-    check_form(form)
+    as_choice(form, "form", FORMS)
     if not made.rounds:
         return (Stage(made.collective, Flows.of([])),)
     if form == "messages":
@@ -114,7 +109,7 @@ def _messages(made: Schedule, sizes: Sizes) -> tuple[Stage, ...]:
     count = made.messages_sent
     if count > _MOST_STAGES:
         raise InputError(f"{made.ranks:,} ranks would have {count:,} messages; the form "
-                         f'"messages" can have at most {_MOST_STAGES:,}')
+                         f'"messages" can have at most {_MOST_STAGES:,}', "form")
     sent, names = made.messages(sizes), _names(made, "message", count)
     waited = waits(sent, made.in_turn) if made.after is None else made.after
     return tuple(
