@@ -195,7 +195,7 @@ def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Top
     if len(set(known.values())) > 1:
         raise InputError("numbers of servers must agree, not be "
                          + ", ".join(f"{count} ({name})" for name, count in known.items()),
-                         "gpus" if servers is None else "servers")
+                         "servers" if listed is None else "gpus")
     count = next(iter(known.values()))
     if count < 1:
         raise InputError("a cluster needs at least one server", "gpus")

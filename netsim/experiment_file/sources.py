@@ -320,11 +320,12 @@ def _cluster(network: networks.Topology | None, *, servers: int | None = None,
              gpus: int | list[int] | None = None, draw_gpus: list[int] | None = None,
              seed: int = 0, **options: Any) -> Cluster:
     if gpus is not None and draw_gpus is not None:
-        raise InputError("give either gpus or draw_gpus, not both")
+        raise InputError("give either gpus or draw_gpus, not both", "draw_gpus")
     if draw_gpus is not None:
         count = servers if servers is not None or network is None else network.hosts
         if count is None:
-            raise InputError("draw_gpus needs servers, or a network with servers as hosts")
+            raise InputError("draw_gpus needs servers, or a network with servers as hosts",
+                             "draw_gpus")
         gpus = drawn(count, draw_gpus, seed)
     return Cluster(servers, gpus, topology=network, **options)
 
