@@ -20,7 +20,6 @@ from netsim.base.values import (
     as_whole,
     convert,
     known_names,
-    optional,
     plain,
 )
 from netsim.errors import InputError
@@ -73,13 +72,6 @@ def queues_by_attained(coflows: Any, jobs: Any, now: float, order: Any) -> None:
         used += order.part[queue]
     for queue in range(queues):
         order.part[queue] /= used
-
-
-def _as_weights(value: Any, what: str) -> str | tuple[float, ...]:
-    """Convert the name of the weights, or the weights themselves."""
-    if isinstance(value, str):
-        return as_choice(value, what, ("linear", "strict"))
-    return as_list(value, what, int | float, "numbers")
 
 
 @known_names
@@ -146,10 +138,9 @@ class DCLAS(Allocator):
 
     def __post_init__(self) -> None:
         convert(self, queues=partial(as_whole, least=1), first_threshold=plain,
-                factor=partial(as_number, above=1),
-                thresholds=optional(partial(as_list, kind=Quantity, of="sizes")),
-                weights=_as_weights, fifo=partial(as_choice, choices=("entry", "id")),
-                observe=plain, sharing=partial(as_choice, choices=("equal", "maxmin")),
+                factor=partial(as_number, above=1), observe=plain,
+                fifo=partial(as_choice, choices=("entry", "id")),
+                sharing=partial(as_choice, choices=("equal", "maxmin")),
                 decisions=partial(as_choice, choices=("coflow", "flow")),
                 one_queue_per_move=as_flag)
         if self.sharing == "equal" and self.decisions == "flow":
@@ -171,6 +162,7 @@ class DCLAS(Allocator):
                 raise InputError(f"queues: the last of {self.queues} queues would begin at "
                                  f"infinity with factor {self.factor!r}", "queues")
             return limits
+        self.thresholds = as_list(self.thresholds, "thresholds", Quantity, "sizes")
         limits = np.array([parse_bytes(each, "thresholds", strict=True, usual=SMALL_SIZE)
                            for each in self.thresholds])
         if np.any(np.diff(limits) <= 0):
@@ -181,8 +173,10 @@ class DCLAS(Allocator):
     def _check_weights(self, queues: int) -> NDArray[np.float64]:
         """Check the weights of the queues, and list them; zeros for strict priority."""
         if isinstance(self.weights, str):
+            as_choice(self.weights, "weights", ("linear", "strict"))
             weights = np.arange(queues, 0.0, -1.0)
             return weights if self.weights == "linear" else np.zeros(queues)
+        self.weights = as_list(self.weights, "weights", int | float, "numbers")
         if len(self.weights) != queues:
             raise InputError(f"weights must be one for each of the {queues} queues, "
                              f"not {len(self.weights)} numbers", "weights")

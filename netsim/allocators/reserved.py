@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,10 @@ class Reserved(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
-        convert(self, shares=_as_share)
+        if isinstance(self.shares, str):
+            as_choice(self.shares, "shares", ("weight", "gpus", "a number in (0, 1]"))
+        else:
+            convert(self, shares=partial(as_number, above=0, most=1))
 
     @property
     def reserves_gpus(self) -> bool:
@@ -70,13 +74,6 @@ class Reserved(Allocator):
         else:
             _check_shares(view, shares)
         return Allocation(shares=shares)
-
-
-def _as_share(value: Any, what: str) -> float | str:
-    """Convert a share, or the name of what it is."""
-    if isinstance(value, str):
-        return as_choice(value, what, ("weight", "gpus", "a number in (0, 1]"))
-    return as_number(value, what, above=0, most=1)
 
 
 def _check_shares(view: FabricView, shares: Floats) -> None:

@@ -180,7 +180,8 @@ def about(key: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        error.key = key
+        for each in (error, *error.others):
+            each.key = key
         raise
 
 

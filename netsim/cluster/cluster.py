@@ -17,6 +17,7 @@ from netsim.base.values import (
     about,
     as_list,
     as_name,
+    as_path,
     as_whole,
     is_whole,
     known_names,
@@ -91,12 +92,9 @@ class Cluster:
     def __init__(self, servers: int | None = None, gpus: int | Sequence[int] | None = None,
                  nic: Quantity | None = None, intra: Quantity | None = None,
                  topology: Topology | str | Path | None = None, name: str = "cluster") -> None:
-        with about("topology"):
-            if isinstance(topology, str | Path):
-                topology = read_network(topology)
-            if not isinstance(topology, Topology | None):
-                raise InputError("topology must be a Topology, a name or a path, not "
-                                 f"{topology!r}")
+        if not isinstance(topology, Topology | None):
+            with about("topology"):
+                topology = read_network(as_path(topology, "topology"))
         inside = None if topology is None else topology.gpu_servers
         self.by_gpu = inside is not None
         counts = _counts(servers, gpus, topology)

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import chain
 from typing import Any
 
-from netsim.base.values import (
-    about,
-    as_choice,
-    as_list,
-    as_whole,
-    is_whole,
-    optional,
-    plain,
-    refuse_set,
-)
+from netsim.base.values import about, as_choice, as_list, as_whole, optional, refuse_set
 from netsim.collectives import schedules
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.msccl import is_program, program_for
@@ -196,17 +186,20 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
                 None if order is None else _frozen_order(order, ranks, f"{owner}: order"))
 
 
-def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> Algorithm:
+def check_algorithm(collective: str, algorithm: str, given: dict[str, Any],
+                    rules: Iterable[str] = ()) -> Algorithm:
     """Check the name of an algorithm, and that it takes the given options.
 
-    If it is a file, the file is read, and must describe a program for this collective.
+    If it is a file, the file is read, and must describe a program for this collective. `rules` are
+    what may be named instead.
     """
     named = algorithms_of(collective)
     if is_program(algorithm):
         program_for(collective, algorithm)
         named = {**named, algorithm: _PROGRAM}
     if algorithm not in named:
-        raise UnknownNameError(f"algorithm of {collective}", algorithm, named, key="algorithm")
+        raise UnknownNameError(f"algorithm of {collective}", algorithm, [*named, *rules],
+                               key="algorithm")
     usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
     takes, owner = named[algorithm].options, f"{collective} by {algorithm}"
     for name, value in given.items():
@@ -270,10 +263,10 @@ def _as_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
     """Convert pairs of positions to tuples."""
     refuse_set(pairs, what, within=True)
     try:
-        found = plain(tuple((src, dst) for src, dst in pairs))
+        found = tuple((as_whole(src, what), as_whole(dst, what)) for src, dst in pairs)
     except (TypeError, ValueError):
         found = ()
-    if not found or not all(map(is_whole, chain.from_iterable(found))):
+    if not found:
         raise InputError(f"{what} must be one or more pairs of positions, such as [[0, 1]], not "
                          f"{reprlib.repr(pairs)}", "pairs")
     return found

@@ -19,15 +19,7 @@ from functools import partial
 from typing import Any
 
 from netsim.base.units import Quantity, format_seconds, parse_rate, parse_seconds
-from netsim.base.values import (
-    about,
-    as_choice,
-    as_whole,
-    check_options,
-    convert,
-    known_names,
-    optional,
-)
+from netsim.base.values import as_choice, as_whole, check_options, convert, known_names, optional
 from netsim.collectives.algorithms import algorithms_of, schedule
 from netsim.collectives.times import closed_form_s, stepwise_s
 from netsim.errors import InputError
@@ -312,7 +304,6 @@ def fastest(collective: str, ranks: int, nbytes: float, costs: SwitchCosts) -> C
     return Choice(min(times, key=times.__getitem__), "", times)
 
 
-@about("costs")
 def costs_of(kind: type[Any], given: Mapping[str, Any] | Any, what: str) -> Any:
     """Make costs from a mapping of their options; costs are returned unchanged."""
     if isinstance(given, kind):

@@ -47,7 +47,7 @@ def test_refused(given, error, message):
 def test_a_unit_divides_the_size():
     with pytest.raises(InputError, match=r"unit must divide the size: 10 bytes .* of 4 bytes"):
         split(10, 3, unit=4)
-    with pytest.raises(InputError, match="greater than 0 bytes, not 0"):
+    with pytest.raises(InputError, match="greater than 0, not 0"):
         split(10, 3, unit=0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -53,7 +54,10 @@ class Pattern(Protocol):
 
 # --- collectives as stages -----------------------------------------------------------------
 
-FORMS = ("steps", "messages", "aggregate")
+as_form = partial(as_choice, choices=("steps", "messages", "aggregate"))
+
+#: Whether flows have equal parts of the bytes, or draw their sizes.
+as_sizes = partial(as_choice, choices=("split", "uniform"))
 
 #: The most messages of the form in which each is a stage of its own, which takes about 2 kB.
 _MOST_STAGES = 1_000_000
@@ -68,7 +72,7 @@ def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
     name of the collective; others are ``step-0``, ``message-0`` or ``phase-0`` and so on. A single
     rank has a stage without flows.
     """
-    as_choice(form, "form", FORMS)
+    as_form(form, "form")
     if not made.rounds:
         return (Stage(made.collective, Flows.of([])),)
     if form == "messages":

@@ -11,15 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_bytes
-from netsim.base.values import (
-    as_choice,
-    as_flag,
-    as_list,
-    convert,
-    known_names,
-    optional,
-    refuse_set,
-)
+from netsim.base.values import as_flag, as_list, convert, known_names, optional, refuse_set
 from netsim.collectives import (
     Choice,
     NcclCosts,
@@ -34,8 +26,8 @@ from netsim.collectives import (
     schedule,
 )
 from netsim.collectives.algorithms import OPTIONS
-from netsim.errors import InputError, UnknownNameError
-from netsim.jobs.patterns.base import FORMS, stages_of
+from netsim.errors import InputError
+from netsim.jobs.patterns.base import as_form, as_sizes, stages_of
 from netsim.workload import Flows, Stage
 
 #: The rules that choose an algorithm, and what they have to know.
@@ -76,24 +68,18 @@ class Collective:
     collective: ClassVar[str]
 
     def __post_init__(self) -> None:
-        as_choice(self.form, "form", FORMS)
+        as_form(self.form, "form")
         convert(self, self.collective, unit=optional(partial(parse_bytes, strict=True)),
                 order=optional(partial(as_list, kind=int, of="ranks")),
                 **{name: OPTIONS[name] for name in self._options()})
-        rule = _RULES.get(self.algorithm)
-        if rule is None:
-            named = (*algorithms_of(self.collective), *_RULES)
-            if not is_program(self.algorithm) and self.algorithm not in named:
-                raise UnknownNameError(f"algorithm of {self.collective}", self.algorithm, named,
-                                       key="algorithm")
-            check_algorithm(self.collective, self.algorithm, self._options())
-            if self.costs is not None:
-                raise InputError(f"{self.collective} by {self.algorithm} takes no costs; "
-                                 f"{' and '.join(_RULES)} do", "costs")
+        if self.algorithm in _RULES:
+            convert(self, f"{self.collective} by {self.algorithm}",
+                    costs=optional(partial(costs_of, _RULES[self.algorithm][0])))
             return
+        check_algorithm(self.collective, self.algorithm, self._options(), _RULES)
         if self.costs is not None:
-            object.__setattr__(self, "costs", costs_of(
-                rule[0], self.costs, f"{self.collective}: costs of {self.algorithm}"))
+            raise InputError(f"{self.collective} by {self.algorithm} takes no costs; "
+                             f"{' and '.join(_RULES)} do", "costs")
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the algorithm."""
@@ -329,7 +315,7 @@ class AllToAll(Collective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        as_choice(self.sizes, "sizes", ("split", "uniform"))
+        as_sizes(self.sizes, "sizes")
         convert(self, self.collective, matrix=optional(_as_matrix))
         if self.sizes == "uniform" and (self.algorithm != "direct" or self.unit is not None
                                         or self.matrix is not None or self.form == "messages"):

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import as_choice, as_whole, convert, known_names, optional
+from netsim.base.values import as_whole, convert, known_names, optional
 from netsim.errors import InputError, UnknownNameError
-from netsim.jobs.patterns.base import check_flows
+from netsim.jobs.patterns.base import as_sizes, check_flows
 from netsim.workload import Flows, Stage
 
 
@@ -52,8 +52,8 @@ class ParameterServer:
     staleness: int | str = 0
 
     def __post_init__(self) -> None:
-        convert(self, sizes=partial(as_choice, choices=("uniform", "split")),
-                servers=optional(partial(as_whole, least=1)), staleness=_as_staleness)
+        convert(self, servers=optional(partial(as_whole, least=1)), sizes=as_sizes,
+                staleness=_as_staleness)
 
     @property
     def ranked(self) -> bool:
