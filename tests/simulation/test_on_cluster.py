@@ -230,7 +230,7 @@ def test_clusters_are_swept():
     ({"scheduler": 3}, "3 is no scheduler: it needs a method decide, or begin"),
     ({"execution": "analytic"}, "unknown execution 'analytic'"),
     ({"execution": {"name": "fabric", "beta": 1}}, "unknown option of execution 'fabric' 'beta'"),
-    ({"execution": {"name": "fabric", "alpha": -1}}, "alpha must be a number of at least 0"),
+    ({"execution": {"name": "fabric", "alpha": -1}}, "alpha must be a finite number of at least 0"),
     ({"placement": "best-fit"}, "unknown placement 'best-fit'"),
     ({"placement": {"name": "random", "lam": 2}}, "unknown option of placement 'random' 'lam'"),
     ({"placement": "least-busy-servers:lam=0.5"}, "lam must be a finite number of at least 1"),
