@@ -81,7 +81,7 @@ class Guarded:
         target = np.asarray(y, np.float64)
         if target.shape != (len(rows),) or not np.isfinite(target).all():
             raise InputError(f"predictor {self.name!r} needs one finite number of iterations per "
-                             f"job, not {reprlib.repr(y)} for {len(rows):,} jobs")
+                             f"job, not {reprlib.repr(y)} for {len(rows):,} jobs", "y")
         if len(rows):
             options = {"report": report} if self._reports else {}
             self.predictor.fit(self._visible_columns(rows, target), target, **options)
@@ -100,11 +100,12 @@ class Guarded:
         if self.clairvoyant:
             if iterations is None:
                 raise InputError(f"predictor {self.name!r} uses the true iterations of jobs; "
-                                 f"give them as well")
+                                 "give them as well", "iterations")
             truth = np.asarray(iterations, np.float64)
             if truth.shape != (len(rows),):
                 raise InputError(f"predictor {self.name!r} needs the true iterations of each of "
-                                 f"{len(rows):,} jobs, not {reprlib.repr(iterations)}")
+                                 f"{len(rows):,} jobs, not {reprlib.repr(iterations)}",
+                                 "iterations")
             if not len(rows):
                 return np.zeros(0)
             return self._predict_checked(self._visible_columns(rows, truth))
@@ -131,7 +132,7 @@ class Guarded:
             given = np.zeros((0, 2), np.int64)
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
             raise InputError(f"predictor {self.name!r} needs a row of two whole numbers, group "
-                             f"and user, per job, not {reprlib.repr(X)}")
+                             f"and user, per job, not {reprlib.repr(X)}", "X")
         return given.astype(np.int64, copy=False)
 
     def _visible_columns(self, rows: NDArray[np.int64], truth: NDArray[np.float64]) -> NDArray[Any]:
