@@ -96,7 +96,7 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
     ({"placement": "nearest"}, "placement.name: unknown placement 'nearest'"),
     ({"scheduler": "ff", "placement": "random"},
      "placement: scheduler 'ff' needs no placement: it chooses GPUs itself"),
-    ({"execution": "fabric:alpha=-1"}, "execution.alpha: alpha must be a finite number of at"),
+    ({"execution": "fabric:alpha=-1"}, "execution.alpha: alpha must be a finite number of"),
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]},
      "events: execution 'rar-contention' needs no link events: an event changes links, but jobs"),
     ({"events": [{"at": 1, "host": 0, "kind": "fail"}]},
