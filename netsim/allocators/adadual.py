@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import ClassVar
 
@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.contention import contended_rates
-from netsim.allocators.options import check_choice
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_choice, as_number, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
@@ -56,7 +55,7 @@ def begins_at_once(size_s: float, left_s: Sequence[float], slowdown: float) -> b
     return not left_s or below(cost, longest)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class AdaDUAL(Allocator):
     """A coflow begins beside one other if both then end sooner in sum, and never as a third.
@@ -95,7 +94,8 @@ class AdaDUAL(Allocator):
     information: ClassVar[Information] = "job-clairvoyant"
 
     def __post_init__(self) -> None:
-        check_choice("beside", self.beside, ("adaptive", "always", "never"))
+        convert(self, beside=partial(as_choice, choices=("adaptive", "always", "never")),
+                alpha=partial(as_number, least=0), degradation=plain)
         self.slowdown  # noqa: B018  # which checks its options
 
     @cached_property

@@ -6,14 +6,13 @@ Equation numbers are those of the paper.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_choice, as_number, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.running import JobHosts
@@ -39,7 +38,7 @@ class _Flows(NamedTuple):
                    np.concatenate(([0], np.cumsum(hops[kept]))), links[np.repeat(kept, hops)])
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class RingContention(Allocator):
     """Jobs slow each other down by the contention model of SJF-BCO (Eq. 6 to 8).
@@ -81,7 +80,9 @@ class RingContention(Allocator):
     information: ClassVar[Information] = "agnostic"
 
     def __post_init__(self) -> None:
-        check_choice("count", self.count, ("running", "sending"))
+        convert(self, count=partial(as_choice, choices=("running", "sending")),
+                alpha=partial(as_number, least=0), xi1=partial(as_number, above=0, most=1),
+                k_min=partial(as_number, least=0), degradation=plain)
         self.slowdown  # noqa: B018  # which checks its options
 
     @cached_property

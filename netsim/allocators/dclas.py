@@ -5,14 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
 from netsim.base.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
-from netsim.base.values import LARGEST, as_list, is_number, is_whole, plain_numbers
+from netsim.base.values import (
+    as_choice,
+    as_flag,
+    as_list,
+    as_number,
+    as_whole,
+    convert,
+    known_names,
+    plain,
+)
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
 from netsim.fabric.allocator import Allocator
@@ -65,7 +74,7 @@ def queues_by_attained(coflows: Any, jobs: Any, now: float, order: Any) -> None:
         order.part[queue] /= used
 
 
-@plain_numbers
+@known_names
 @dataclass
 class DCLAS(Allocator):
     """Aalo: discretised coflow-aware least-attained service, without knowledge of sizes.
@@ -128,15 +137,15 @@ class DCLAS(Allocator):
     scale_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_choice("fifo", self.fifo, ("entry", "id"))
-        check_choice("sharing", self.sharing, ("equal", "maxmin"))
-        check_choice("decisions", self.decisions, ("coflow", "flow"))
+        convert(self, queues=partial(as_whole, least=1), first_threshold=plain,
+                factor=partial(as_number, above=1), observe=plain,
+                fifo=partial(as_choice, choices=("entry", "id")),
+                sharing=partial(as_choice, choices=("equal", "maxmin")),
+                decisions=partial(as_choice, choices=("coflow", "flow")),
+                one_queue_per_move=as_flag)
         if self.sharing == "equal" and self.decisions == "flow":
             # Set on the instance: the fabric cannot split without asking the allocator.
             self.wakes_on = Event.ANY  # type: ignore[misc]
-        if not isinstance(self.one_queue_per_move, bool):
-            raise InputError("one_queue_per_move must be true or false, "
-                             f"not {self.one_queue_per_move!r}")
         self._interval = math.inf if self.observe == "coflow" else parse_seconds(
             self.observe, "observe", usual=LONG_INTERVAL)
         self._limits = self._check_thresholds()
@@ -145,40 +154,36 @@ class DCLAS(Allocator):
     def _check_thresholds(self) -> NDArray[np.float64]:
         """Check the options of thresholds, and convert them to bytes."""
         if self.thresholds is None:
-            if not is_whole(self.queues) or self.queues < 1:
-                raise InputError("queues must be a whole number of at least 1, "
-                                 f"not {self.queues!r}")
-            if not (is_number(self.factor) and 1 < self.factor <= LARGEST):
-                raise InputError(f"factor must be greater than 1, not {self.factor!r}")
             first = parse_bytes(self.first_threshold, "first_threshold", strict=True,
                                 usual=SMALL_SIZE)
             with np.errstate(over="ignore"):
                 limits = first * np.float64(self.factor) ** np.arange(self.queues - 1)
             if not np.all(np.isfinite(limits)):
                 raise InputError(f"queues: the last of {self.queues} queues would begin at "
-                                 f"infinity with factor {self.factor!r}")
+                                 f"infinity with factor {self.factor!r}", "queues")
             return limits
-        given = as_list(self.thresholds, "thresholds", Quantity, "sizes")
-        limits = np.array([parse_bytes(each, "threshold", strict=True, usual=SMALL_SIZE)
-                           for each in given])
+        self.thresholds = as_list(self.thresholds, "thresholds", Quantity, "sizes")
+        limits = np.array([parse_bytes(each, "thresholds", strict=True, usual=SMALL_SIZE)
+                           for each in self.thresholds])
         if np.any(np.diff(limits) <= 0):
-            raise InputError(f"thresholds must increase, not {list(self.thresholds)!r}")
+            raise InputError(f"thresholds must increase, not {list(self.thresholds)!r}",
+                             "thresholds")
         return limits
 
     def _check_weights(self, queues: int) -> NDArray[np.float64]:
         """Check the weights of the queues, and list them; zeros for strict priority."""
         if isinstance(self.weights, str):
-            check_choice("weights", self.weights, ("linear", "strict"))
+            as_choice(self.weights, "weights", ("linear", "strict"))
             weights = np.arange(queues, 0.0, -1.0)
             return weights if self.weights == "linear" else np.zeros(queues)
-        given = as_list(self.weights, "weights", int | float, "numbers")
-        if len(given) != queues:
+        self.weights = as_list(self.weights, "weights", int | float, "numbers")
+        if len(self.weights) != queues:
             raise InputError(f"weights must be one for each of the {queues} queues, "
-                             f"not {len(given)} numbers")
-        weights = np.array(given, dtype=np.float64)
+                             f"not {len(self.weights)} numbers", "weights")
+        weights = np.array(self.weights, dtype=np.float64)
         if not np.all((weights > 0) & (weights <= _WEIGHT_RATIO * weights.min())):
             raise InputError("weights must be positive and at most 1e12 times the least, "
-                             f"not {list(given)!r}")
+                             f"not {list(self.weights)!r}", "weights")
         return weights
 
     @property

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from netsim.allocators.options import check_choice
 from netsim.allocators.ordered import Ordered
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_choice, known_names
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView, Floats
 
 
-@plain_numbers
+@known_names
 @dataclass
 class EDF(Ordered):
     """Earliest deadline first, with MADD and backfill; without admission, so without guarantees.
@@ -36,7 +35,7 @@ class EDF(Ordered):
         return view.deadline_s
 
 
-@plain_numbers
+@known_names
 @dataclass
 class VarysDeadline(Ordered):
     """Varys with deadlines: coflows are admitted if they can be guaranteed to meet their deadline.
@@ -77,9 +76,9 @@ class VarysDeadline(Ordered):
     _no: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_choice("work_conservation", self.work_conservation, ("greedy", "maxmin", "none"))
+        as_choice(self.work_conservation, "work_conservation", ("greedy", "maxmin", "none"))
+        as_choice(self.rejected, "rejected", ("backfill", "drop"))
         super().__post_init__()
-        check_choice("rejected", self.rejected, ("backfill", "drop"))
         if self.decisions == "flow":
             # Set on the instance: promised rates depend on the time left.
             self.wakes_on = Event.ANY  # type: ignore[misc]

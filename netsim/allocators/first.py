@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import Standing, check_choice
+from netsim.allocators.options import Standing
 from netsim.base.compiling import inlined
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_choice, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
@@ -104,7 +104,7 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
     return Allocation(shares=shares)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class JobFirst(Allocator):
     """Base of policies that serve one job first; see `serve_first`."""
@@ -117,7 +117,7 @@ class JobFirst(Allocator):
     by_key: ClassVar[Rule]
 
     def __post_init__(self) -> None:
-        check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
+        as_choice(self.work_conservation, "work_conservation", WORK_CONSERVATION)
 
     @property
     def compiled_rule(self) -> Rule:
@@ -161,7 +161,7 @@ class AaloLBSF(JobFirst):
         return np.lexsort((view.job, view.job_attained))
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class LCCF(JobFirst):
     """Least completed coflows first: the job with the fewest gets its LP rates.
@@ -181,7 +181,7 @@ class LCCF(JobFirst):
         return np.lexsort((view.job, view.job_attained, view.job_completed))
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class JobSRPT(JobFirst):
     """Shortest remaining job first, by knowledge of future coflows or by a prediction.
@@ -206,6 +206,7 @@ class JobSRPT(JobFirst):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        convert(self, predictor=plain)
         if self.predictor is not None:
             make_predictor(self.predictor)
 

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.first import JobFirst
-from netsim.allocators.options import check_choice
-from netsim.base.values import plain_numbers
+from netsim.base.values import as_choice, known_names
 from netsim.errors import MissingExtraError, NetsimWarning
 from netsim.fabric.allocation import Information
 from netsim.fabric.protocols import Coming
@@ -224,7 +223,7 @@ class _Plan:
     bound_s: float = math.nan
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class LPOrder(JobFirst):
     """Jobs in the order of a linear programme over all jobs, which it knows before the run.
@@ -275,7 +274,7 @@ class LPOrder(JobFirst):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("relaxation", self.relaxation, ("coflows", "jobs"))
+        as_choice(self.relaxation, "relaxation", ("coflows", "jobs"))
 
     def prepare(self, coming: Coming) -> None:
         """Solve the LP; see `Allocator.prepare`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from netsim.allocators.options import check_choice
+from netsim.base.values import as_choice
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
@@ -33,8 +33,8 @@ class MaxMin(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
-        check_choice("decisions", self.decisions, ("coflow", "flow"))
-        check_choice("weights", self.weights, ("coflow", "equal"))
+        as_choice(self.decisions, "decisions", ("coflow", "flow"))
+        as_choice(self.weights, "weights", ("coflow", "equal"))
 
     @property
     def leftover(self) -> str:

@@ -1,11 +1,10 @@
-"""What several allocators share: checks of options, and orders that stand between events."""
+"""What several allocators share: orders that stand between events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from netsim.errors import UnknownNameError
 from netsim.fabric.allocation import Event
 from netsim.fabric.view import FabricView
 
@@ -28,9 +27,3 @@ class Standing(Generic[T]):
         if self._last is None or reorders(view.events):
             self._last = decide(view)
         return self._last
-
-
-def check_choice(option: str, value: object, choices: Sequence[str]) -> None:
-    """Check that the value of an option is one of the choices."""
-    if value not in choices:
-        raise UnknownNameError(option, value, choices)

@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import Standing, check_choice, reorders
+from netsim.allocators.options import Standing, reorders
 from netsim.base.compiling import inlined
+from netsim.base.values import as_choice
 from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
@@ -170,9 +171,9 @@ class Ordered(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
-        check_choice("work_conservation", self.work_conservation,
-                     ("coflowsim", "greedy", "maxmin", "none"))
-        check_choice("decisions", self.decisions, ("coflow", "flow"))
+        as_choice(self.work_conservation, "work_conservation",
+                  ("coflowsim", "greedy", "maxmin", "none"))
+        as_choice(self.decisions, "decisions", ("coflow", "flow"))
         if self.work_conservation == "coflowsim" and self.decisions == "flow":
             # Set on the instance: the fabric cannot refill without asking the allocator.
             self.wakes_on = Event.ANY  # type: ignore[misc]
@@ -237,7 +238,7 @@ class _Sized(Ordered):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("key", self.key, ("original", "remaining"))
+        as_choice(self.key, "key", ("original", "remaining"))
 
 
 @dataclass
@@ -309,7 +310,7 @@ class NCF(_Sized):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("width", self.width, ("flows", "ports"))
+        as_choice(self.width, "width", ("flows", "ports"))
 
     @property
     def by_key(self) -> Rule | None:
@@ -458,7 +459,7 @@ class Sincronia(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
-        check_choice("reorder", self.reorder, ("arrival", "arrival+completion"))
+        as_choice(self.reorder, "reorder", ("arrival", "arrival+completion"))
 
     @property
     def order_free(self) -> bool:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import Standing, check_choice
+from netsim.allocators.options import Standing
 from netsim.base.compiling import inlined
-from netsim.base.values import is_number, plain_numbers
-from netsim.errors import InputError
+from netsim.base.values import as_choice, as_number, convert, known_names
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
@@ -126,7 +126,7 @@ def shortest_inferred(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     order.note[1] = _first(coflows, order)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Parrot(Allocator):
     """Parrot: most bandwidth goes to the job inferred to be shortest (LPCAS), the rest is shared.
@@ -169,9 +169,8 @@ class Parrot(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def __post_init__(self) -> None:
-        check_choice("work_conservation", self.work_conservation, WORK_CONSERVATION)
-        if not (is_number(self.theta_max) and 0.5 <= self.theta_max < 1):
-            raise InputError(f"theta_max must be in [0.5, 1), not {self.theta_max!r}")
+        convert(self, work_conservation=partial(as_choice, choices=WORK_CONSERVATION),
+                theta_max=partial(as_number, least=0.5, below=1))
 
     @property
     def compiled_rule(self) -> Rule | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
-from netsim.base.values import is_number
-from netsim.errors import AllocationError, InputError
+from netsim.base.values import as_choice, as_number, convert
+from netsim.errors import AllocationError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
@@ -52,10 +52,9 @@ class Reserved(Allocator):
 
     def __post_init__(self) -> None:
         if isinstance(self.shares, str):
-            check_choice("shares", self.shares, ("weight", "gpus", "a number in (0, 1]"))
-        elif not (is_number(self.shares) and 0 < self.shares <= 1):
-            raise InputError(f"shares must be in (0, 1], 'weight' or 'gpus', not "
-                             f"{self.shares!r}")
+            as_choice(self.shares, "shares", ("weight", "gpus", "a number in (0, 1]"))
+        else:
+            convert(self, shares=partial(as_number, above=0, most=1))
 
     @property
     def reserves_gpus(self) -> bool:

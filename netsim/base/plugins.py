@@ -71,7 +71,7 @@ def parse_policy(given: str | Mapping[str, Any], what: str) -> tuple[str, dict[s
     table = parse_named(given) if isinstance(given, str) else given
     if not (isinstance(table, Mapping) and isinstance(table.get("name"), str)):
         raise InputError(f"{what} must be a name, or a mapping with a 'name' and options, "
-                         f"not {given!r}")
+                         f"not {given!r}", what)
     return table["name"], {key: value for key, value in table.items() if key != "name"}
 
 

@@ -38,11 +38,12 @@ _DIGITS = 30
 _AS_THEY_ARE = frozenset((bool, int, float, str, NoneType))
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, _what: str = "") -> Any:
     """Convert NumPy's numbers in a value, and decimals, to ``int`` and ``float``.
 
     Numbers in lists, tuples and dictionaries are converted as well. Arrays and all other objects
-    are returned unchanged, including NumPy's durations.
+    are returned unchanged, including NumPy's durations. Nothing is refused, so that a name for
+    messages has no use.
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:

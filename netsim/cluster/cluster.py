@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +14,15 @@ from netsim.base.streams import stream
 from netsim.base.units import Quantity, format_count, parse_rate
 from netsim.base.values import (
     Node,
+    about,
     as_list,
     as_name,
+    as_path,
     as_whole,
     is_whole,
+    known_names,
     node_name,
-    plain_numbers,
+    plain,
 )
 from netsim.errors import InputError, did_you_mean
 from netsim.models.servers import ServerKind
@@ -32,7 +35,7 @@ _MOST_GPUS = 10_000_000
 _SAME = 1e-9
 
 
-@plain_numbers
+@known_names
 class Cluster:
     """Servers with GPUs, connected by a network.
 
@@ -89,15 +92,13 @@ class Cluster:
     def __init__(self, servers: int | None = None, gpus: int | Sequence[int] | None = None,
                  nic: Quantity | None = None, intra: Quantity | None = None,
                  topology: Topology | str | Path | None = None, name: str = "cluster") -> None:
-        if isinstance(topology, str | Path):
-            topology = read_network(topology)
         if not isinstance(topology, Topology | None):
-            raise InputError(f"topology must be a Topology, a name or a path, not {topology!r}")
-        as_name(name, "cluster: name")
+            with about("topology"):
+                topology = read_network(as_path(topology, "topology"))
         inside = None if topology is None else topology.gpu_servers
         self.by_gpu = inside is not None
         counts = _counts(servers, gpus, topology)
-        self.name = name
+        self.name = as_name(name, "cluster: name")
         self.gpus = np.array(counts, dtype=np.int64)
         self.first = np.concatenate(([0], np.cumsum(self.gpus)))
         self.server_of = np.repeat(np.arange(len(counts)), self.gpus)
@@ -178,14 +179,12 @@ def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Top
         hosts = topology.hosts // inside.gpus
         if gpus is not None and set(np.ravel(gpus).tolist()) != {inside.gpus}:
             raise InputError(f"gpus: servers of network {topology.name!r} have {inside.gpus} GPUs "
-                             f"each, not {gpus!r}; leave gpus out, or change the network")
-    gpus = (8 if inside is None else inside.gpus) if gpus is None else gpus
-    if servers is not None:
-        as_whole(servers, "servers", 1, _MOST_GPUS)
-    one = is_whole(gpus)
-    if not one and (isinstance(gpus, str) or not isinstance(gpus, Iterable)):
-        raise InputError(f"gpus must be a whole number, or one per server, not {gpus!r}")
-    listed = None if one else as_list(gpus, "gpus", int | np.integer, "whole numbers")
+                             f"each, not {gpus!r}; leave gpus out, or change the network",
+                             "gpus")
+    gpus = (8 if inside is None else inside.gpus) if gpus is None else plain(gpus)
+    servers = None if servers is None else as_whole(servers, "servers", 1, _MOST_GPUS)
+    listed = None if is_whole(gpus) else as_list(
+        gpus, "gpus", int, "whole numbers, or one for all servers")
     given = {"servers": servers, "the list of gpus": None if listed is None else len(listed),
              f"the {'hosts' if inside is None else 'servers'} of the topology": hosts}
     known = {name: count for name, count in given.items() if count is not None}
@@ -193,19 +192,19 @@ def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Top
         raise InputError("a cluster needs servers, a list of gpus, or a topology")
     if len(set(known.values())) > 1:
         raise InputError("numbers of servers must agree, not be "
-                         + ", ".join(f"{count} ({name})" for name, count in known.items()))
+                         + ", ".join(f"{count} ({name})" for name, count in known.items()),
+                         "servers" if listed is None else "gpus")
     count = next(iter(known.values()))
     if count < 1:
-        raise InputError("a cluster needs at least one server")
-    if one:
-        as_whole(gpus, "gpus: those of a server", 1, _MOST_GPUS // count)
-        return [int(gpus)] * count  # type: ignore[arg-type]
-    counts = list(listed or ())
-    for server, each in enumerate(counts):
-        as_whole(each, f"gpus: those of server {server}", 1, _MOST_GPUS)
-    if sum(counts) > _MOST_GPUS:
-        raise InputError(f"a cluster has at most {_MOST_GPUS:,} GPUs, not {sum(counts):,}")
-    return counts
+        raise InputError("a cluster needs at least one server", "gpus")
+    with about("gpus"):
+        if listed is None:
+            return [as_whole(gpus, "gpus: those of a server", 1, _MOST_GPUS // count)] * count
+        for server, each in enumerate(listed):
+            as_whole(each, f"gpus: those of server {server}", 1, _MOST_GPUS)
+        if sum(listed) > _MOST_GPUS:
+            raise InputError(f"a cluster has at most {_MOST_GPUS:,} GPUs, not {sum(listed):,}")
+    return listed
 
 
 def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
@@ -220,11 +219,11 @@ def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
             raise InputError(
                 f"hosts of network {topology.name!r} have ports of "
                 f"{', '.join(f'{rate:g}' for rate in rates[:5])} bytes/s, or several each; give "
-                "nic, which plans and models then use for every server")
+                "nic, which plans and models then use for every server", "nic")
         return given
     if given is not None and not math.isclose(given, rates[0], rel_tol=_SAME):
         raise InputError(f"nic is {given:g} bytes/s, and the ports of network {topology.name!r} "
-                         f"have {rates[0]:g}; leave nic out, or change the network")
+                         f"have {rates[0]:g}; leave nic out, or change the network", "nic")
     return rates[0]
 
 
@@ -264,18 +263,17 @@ def _has_idle_ranks(job: JobSpec) -> bool:
     return len(busy) < job.ranks
 
 
-@plain_numbers
+@known_names
 def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
     """Draw the number of GPUs of each server.
 
     For the same seed, a smaller cluster has the first servers of a larger one.
     """
-    as_whole(servers, "servers", 1)
-    numbers = as_list(choices, "draw_gpus", int | np.integer, "whole numbers")
+    numbers = as_list(choices, "draw_gpus", int, "whole numbers")
     if not numbers:
-        raise InputError("draw_gpus must list at least one number of GPUs")
-    rng = stream(seed, "GPUs of servers")
-    return [int(numbers[rng.integers(len(numbers))]) for _ in range(servers)]
+        raise InputError("draw_gpus must list at least one number of GPUs", "draw_gpus")
+    rng = stream(as_whole(seed, "seed"), "GPUs of servers")
+    return [numbers[rng.integers(len(numbers))] for _ in range(as_whole(servers, "servers", 1))]
 
 
 def has_equal_servers(cluster: Cluster) -> bool:

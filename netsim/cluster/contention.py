@@ -14,15 +14,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
 
-from netsim.base.units import parse_rate, parse_seconds
-from netsim.base.values import plain_numbers
+from netsim.base.units import parse_seconds
+from netsim.base.values import as_choice, as_number, convert, known_names, plain
 from netsim.cluster.cluster import Cluster
-from netsim.errors import InputError, not_one_of
+from netsim.cluster.ring import as_speed
+from netsim.errors import InputError
 from netsim.models.degradation import Degradation, Slowdown
 from netsim.workload import JobSpec
 
@@ -30,7 +31,7 @@ from netsim.workload import JobSpec
 _ROUNDING = 1e-9
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Contention:
     """The contention model of SJF-BCO for rings that share NICs.
@@ -81,13 +82,11 @@ class Contention:
     degradation: Degradation = "linear"
 
     def __post_init__(self) -> None:
+        convert(self, alpha=partial(as_number, least=0), xi1=partial(as_number, above=0, most=1),
+                xi2=parse_seconds, k_min=partial(as_number, least=0), reduce=as_speed,
+                slot=partial(parse_seconds, strict=True), degradation=plain,
+                time=partial(as_choice, choices=("slotted", "continuous")))
         self.slowdown  # noqa: B018  # which checks its options
-        if self.time not in ("continuous", "slotted"):
-            raise InputError(not_one_of("time", self.time, ("slotted", "continuous")))
-        object.__setattr__(self, "xi2", parse_seconds(self.xi2, "xi2"))
-        object.__setattr__(self, "slot", parse_seconds(self.slot, "slot", strict=True))
-        if self.reduce != math.inf:
-            object.__setattr__(self, "reduce", parse_rate(self.reduce, "reduce", strict=True))
 
     @cached_property
     def slowdown(self) -> Slowdown:
@@ -103,7 +102,7 @@ def check_rates(cluster: Cluster) -> None:
     """Check that a ring is not slower on one server than on two."""
     if cluster.intra < cluster.nic:
         raise InputError(f"intra must be at least nic, as a ring must not be slower on one server: "
-                         f"{cluster.intra:g} and {cluster.nic:g} bytes/s")
+                         f"{cluster.intra:g} and {cluster.nic:g} bytes/s", "intra")
 
 
 class Iterations:
@@ -282,7 +281,7 @@ class RunningJobs:
             raise InputError(
                 f"no running job makes a whole iteration in a slot of "
                 f"{self._iterations.model.slot:g} s; one of job {self._jobs[job].id} takes "
-                f"{self.seconds(job):g} s: make slots longer, or time = \"continuous\"")
+                f"{self.seconds(job):g} s: make slots longer, or time = \"continuous\"", "slot")
         return int(slots)
 
     def _pass_slots(self, slots: int) -> None:

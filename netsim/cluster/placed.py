@@ -162,10 +162,10 @@ def _servers(stages: Sequence[Stage], servers: ArrayLike) -> Ints:
     places: Any = np.asarray(servers)
     if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
         raise InputError("servers must be a list of whole numbers, one for each rank, not "
-                         f"{servers!r}")
+                         f"{servers!r}", "servers")
     needed = max((stage.flows.ranks for stage in stages if stage.flows is not None), default=0)
     if needed > len(places):
-        raise InputError(f"stages have {needed} ranks, but servers has {len(places)}")
+        raise InputError(f"stages have {needed} ranks, but servers has {len(places)}", "servers")
     found: Ints = places.astype(np.int64)
     return found
 

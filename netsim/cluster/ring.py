@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.brief import brief
 from netsim.base.units import Quantity, parse_bytes, parse_rate, parse_seconds
-from netsim.base.values import as_whole
+from netsim.base.values import about, as_whole
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
 from netsim.workload import Flows, JobSpec, Stage
@@ -65,17 +65,16 @@ class RingLayout:
             given = [(server, gpu) for server, gpu in workers]
         except (TypeError, ValueError):
             raise InputError("workers must be a list of pairs (server, gpu), not "
-                             f"{workers!r}") from None
-        for server, gpu in given:
-            as_whole(server, "workers: a server")
-            as_whole(gpu, "workers: a GPU")
-        ordered = sorted((int(server), int(gpu)) for server, gpu in given)
+                             f"{workers!r}", "workers") from None
+        with about("workers"):
+            ordered = sorted((as_whole(server, "workers: a server"),
+                              as_whole(gpu, "workers: a GPU")) for server, gpu in given)
         if not ordered:
-            raise InputError("a ring has at least one worker; workers is empty")
+            raise InputError("a ring has at least one worker; workers is empty", "workers")
         for one, other in pairwise(ordered):
             if one == other:
                 raise InputError(f"workers: two are on GPU {one[1]} of server {one[0]}; "
-                                 "a GPU has one worker")
+                                 "a GPU has one worker", "workers")
         object.__setattr__(self, "workers", tuple(ordered))
 
     @property
@@ -167,8 +166,8 @@ def ring_stages(ring: RingLayout, nbytes: Quantity, *, compute_s: Quantity = 0.0
     m = parse_bytes(nbytes, "nbytes")
     computation = (parse_seconds(compute_s, "compute_s")
                    + parse_seconds(server_s, "server_s") * len(ring.servers)
-                   + ring.bytes_reduced(m) / _speed(reduction, "reduction"))
-    inside = _speed(intra, "intra")
+                   + ring.bytes_reduced(m) / as_speed(reduction, "reduction"))
+    inside = as_speed(intra, "intra")
     if not ring.edges:
         return (Stage("all-reduce", compute_s=computation + ring.bytes_per_edge(m) / inside),)
     steps = ring.steps if stepwise else 1
@@ -179,7 +178,7 @@ def ring_stages(ring: RingLayout, nbytes: Quantity, *, compute_s: Quantity = 0.0
                        after=names[max(step - 1, 0):step]) for step, name in enumerate(names))
 
 
-def _speed(value: Quantity, what: str) -> float:
+def as_speed(value: Quantity, what: str) -> float:
     """Parse a rate in bytes per second, which may be inf."""
     return math.inf if value == math.inf else parse_rate(value, what, strict=True)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import chain
+from functools import lru_cache, partial
 from typing import Any
 
-from netsim.base.values import as_list, as_whole, is_whole, refuse_set
+from netsim.base.values import about, as_choice, as_list, as_whole, optional, refuse_set
 from netsim.collectives import schedules
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.msccl import is_program, program_for
@@ -117,9 +116,7 @@ _PROGRAM = Algorithm(lambda n, _: [], _whole)
 
 def algorithms_of(collective: str) -> dict[str, Algorithm]:
     """Return the algorithms of a collective, by name."""
-    if collective not in ALGORITHMS:
-        raise UnknownNameError("collective", collective, COLLECTIVES)
-    return ALGORITHMS[collective]
+    return ALGORITHMS[as_choice(collective, "collective", ALGORITHMS)]
 
 
 def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunks: int = 1,
@@ -167,10 +164,12 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     >>> made.steps, made.messages_sent, made.pieces
     (6, 24, 4)
     """
-    as_whole(ranks, f"{collective}: ranks", 1)
+    ranks = as_whole(ranks, f"{collective}: ranks", 1)
     algorithm = next(iter(algorithms_of(collective))) if algorithm is None else algorithm
-    given = {"chunks": chunks, "root": root, "group": group, "inner": inner, "outer": outer,
-             "pairs": None if pairs is None else frozen_pairs(pairs, f"{collective}: pairs")}
+    options = {"chunks": chunks, "root": root, "group": group, "inner": inner, "outer": outer,
+               "pairs": pairs}
+    given = {name: OPTIONS[name](value, f"{collective}: {name}")
+             for name, value in options.items()}
     how = check_algorithm(collective, algorithm, given)
     owner = f"{collective} by {algorithm}"
     if is_program(algorithm):
@@ -181,31 +180,33 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     rows = _rows(algorithm, ranks, given)
     if rows > _MOST_ROWS:
         raise InputError(f"{ranks:,} ranks would have {rows:,} messages; a collective can have at "
-                         f"most {_MOST_ROWS:,}")
+                         f"most {_MOST_ROWS:,}", "ranks")
     make = _made if rows <= _MOST_CACHED else _made.__wrapped__
     return make(collective, algorithm, ranks, tuple(given.items()),
                 None if order is None else _frozen_order(order, ranks, f"{owner}: order"))
 
 
-def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> Algorithm:
+def check_algorithm(collective: str, algorithm: str, given: dict[str, Any],
+                    rules: Iterable[str] = ()) -> Algorithm:
     """Check the name of an algorithm, and that it takes the given options.
 
-    If it is a file, the file is read, and must describe a program for this collective.
+    If it is a file, the file is read, and must describe a program for this collective. `rules` are
+    what may be named instead.
     """
     named = algorithms_of(collective)
     if is_program(algorithm):
         program_for(collective, algorithm)
         named = {**named, algorithm: _PROGRAM}
     if algorithm not in named:
-        raise UnknownNameError(f"algorithm of {collective}", algorithm, tuple(named))
+        raise UnknownNameError(f"algorithm of {collective}", algorithm, [*named, *rules],
+                               key="algorithm")
     usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
     takes, owner = named[algorithm].options, f"{collective} by {algorithm}"
     for name, value in given.items():
-        if name in ("chunks", "root", "group") and value is not None:
-            as_whole(value, f"{owner}: {name}", int(name != "root"))
         if value != usual.get(name) and name not in takes:
             listed = ", ".join(option for option in takes if option != "matrix")
-            raise InputError(f"{owner} takes no {name}; it takes: {listed or 'no options'}")
+            raise InputError(f"{owner} takes no {name}; it takes: {listed or 'no options'}",
+                             name)
     return named[algorithm]
 
 
@@ -215,7 +216,7 @@ def _program(collective: str, algorithm: str, ranks: int, order: Sequence[int] |
     made = program_for(collective, algorithm)
     if made.ranks != ranks:
         raise InputError(f"{collective} by {algorithm}: the program is for {made.ranks} ranks, not "
-                         f"{ranks}")
+                         f"{ranks}", "algorithm")
     if order is None:
         return made
     return replace(made, order=_frozen_order(order, ranks, f"{collective} by {algorithm}: order"))
@@ -246,38 +247,45 @@ def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]
     if "group" in options:
         if given["group"] is None:
             raise InputError(f"{owner}: give group, the number of ranks that are inside, such as "
-                             "the GPUs of a server")
+                             "the GPUs of a server", "group")
         if ranks % given["group"]:
             raise InputError(f"{owner}: group must divide the number of ranks, but {ranks} ranks "
-                             f"are no whole number of groups of {given['group']}")
-        for name in ("inner", "outer"):
-            if given[name] not in ("ring", "direct"):
-                raise UnknownNameError(f"{owner}: {name}", given[name], ("ring", "direct"))
-    for place, (src, dst) in enumerate(given["pairs"] or ()):
-        for end in (src, dst):
-            as_whole(end, f"{owner}: pair {place}", 0, ranks - 1)
-        if src == dst:
-            raise InputError(f"{owner}: pair {place} is of position {src} with itself")
+                             f"are no whole number of groups of {given['group']}", "group")
+    with about("pairs"):
+        for place, (src, dst) in enumerate(given["pairs"] or ()):
+            for end in (src, dst):
+                as_whole(end, f"{owner}: pair {place}", 0, ranks - 1)
+            if src == dst:
+                raise InputError(f"{owner}: pair {place} is of position {src} with itself")
 
 
-def frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
-    """Convert pairs of positions to tuples, after checking them."""
+def _as_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
+    """Convert pairs of positions to tuples."""
     refuse_set(pairs, what, within=True)
     try:
-        found = tuple((src, dst) for src, dst in pairs)
+        found = tuple((as_whole(src, what), as_whole(dst, what)) for src, dst in pairs)
     except (TypeError, ValueError):
         found = ()
-    if not found or not all(map(is_whole, chain.from_iterable(found))):
+    if not found:
         raise InputError(f"{what} must be one or more pairs of positions, such as [[0, 1]], not "
-                         f"{reprlib.repr(pairs)}")
+                         f"{reprlib.repr(pairs)}", "pairs")
     return found
+
+
+_as_way = partial(as_choice, choices=("ring", "direct"))
+
+#: Converters of the options of algorithms.
+OPTIONS: dict[str, Callable[[Any, str], Any]] = {
+    "chunks": partial(as_whole, least=1), "root": as_whole,
+    "group": optional(partial(as_whole, least=1)), "inner": _as_way, "outer": _as_way,
+    "pairs": optional(_as_pairs)}
 
 
 def _frozen_order(order: Any, ranks: int, what: str) -> tuple[int, ...]:
     found = as_list(order, what, int, "ranks")
     if sorted(found) != list(range(ranks)):
         raise InputError(f"{what} must have each of the ranks 0 to {ranks - 1} once, not "
-                         f"{reprlib.repr(order)}")
+                         f"{reprlib.repr(order)}", "order")
     return found
 
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from netsim.base.units import Quantity, format_seconds, parse_rate, parse_seconds
-from netsim.base.values import as_whole, check_options, plain_numbers
+from netsim.base.values import as_choice, as_whole, check_options, convert, known_names, optional
 from netsim.collectives.algorithms import algorithms_of, schedule
 from netsim.collectives.times import closed_form_s, stepwise_s
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 
 _TREE, _RING = "double-tree", "ring"
 _PROTOCOLS = ("LL", "LL128", "Simple")
@@ -102,7 +103,7 @@ class Choice:
         return f"{self.algorithm}/{self.protocol}" if self.protocol else self.algorithm
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class NcclCosts:
     """The parameters of a machine in NCCL's model.
@@ -138,18 +139,14 @@ class NcclCosts:
     channels: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", parse_rate(self.rate, "rate", strict=True))
-        object.__setattr__(self, "nic_latency", parse_seconds(self.nic_latency, "nic_latency"))
-        as_whole(self.servers, "servers", 1)
-        for name, allowed in (("generation", _GENERATIONS), ("cpu", _CPUS),
-                              ("inside", ("nvlink", "pcie"))):
-            if getattr(self, name) not in allowed:
-                raise UnknownNameError(name, getattr(self, name), tuple(allowed))
-        if self.channels is not None:
-            as_whole(self.channels, "channels", 1)
+        convert(self, rate=partial(parse_rate, strict=True), servers=partial(as_whole, least=1),
+                generation=partial(as_choice, choices=_GENERATIONS),
+                cpu=partial(as_choice, choices=_CPUS),
+                inside=partial(as_choice, choices=("nvlink", "pcie")), nic_latency=parse_seconds,
+                channels=optional(partial(as_whole, least=1)))
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class SwitchCosts:
     """Parameters of a non-blocking switch: rate of its ports, latency of paths, overhead of steps.
@@ -167,9 +164,8 @@ class SwitchCosts:
     overhead: Quantity = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", parse_rate(self.rate, "rate", strict=True))
-        for name in ("latency", "overhead"):
-            object.__setattr__(self, name, parse_seconds(getattr(self, name), name))
+        convert(self, rate=partial(parse_rate, strict=True), latency=parse_seconds,
+                overhead=parse_seconds)
 
 
 def auto(collective: str, ranks: int, nbytes: float, costs: NcclCosts) -> Choice:
@@ -202,7 +198,7 @@ def auto(collective: str, ranks: int, nbytes: float, costs: NcclCosts) -> Choice
     if collective != "all-reduce" or ranks == 1:
         return Choice(first, "", {})
     if costs.servers > ranks:
-        raise InputError(f"auto: {ranks} ranks cannot be on {costs.servers} servers")
+        raise InputError(f"auto: {ranks} ranks cannot be on {costs.servers} servers", "servers")
     times = {f"{algorithm}/{protocol}": 1e-6 * _time_us(algorithm, k, ranks, nbytes, costs)
              for algorithm in (_TREE, _RING) for k, protocol in enumerate(_PROTOCOLS)
              if protocol != "LL128" or costs.inside == "nvlink"}

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.values import as_number
 from netsim.errors import InputError
 
 Ints = NDArray[np.int64]
@@ -56,11 +57,10 @@ def split(nbytes: float, count: int, unit: float | None = None) -> Floats:
 
 def whole_units(nbytes: float, unit: float) -> int:
     """Count the elements of `unit` bytes in `nbytes`, which must be a whole number."""
-    if not unit > 0:
-        raise InputError(f"unit must be greater than 0 bytes, not {unit!r}")
+    unit = as_number(unit, "unit", above=0)
     if nbytes % unit:
         raise InputError(f"unit must divide the size: {nbytes:.17g} bytes are no whole number of "
-                         f"elements of {unit:.17g} bytes")
+                         f"elements of {unit:.17g} bytes", "unit")
     return int(nbytes // unit)
 
 

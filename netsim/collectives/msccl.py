@@ -18,7 +18,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import as_path
+from netsim.base.values import as_number, as_path
 from netsim.base.xml_tree import Element, parse_xml, xml_bytes
 from netsim.collectives.messages import Round, Schedule, Sizes
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
@@ -516,10 +516,8 @@ class Program(Schedule):
         listing = self.listing
         assert listing is not None
         if matrix is not None:
-            raise InputError(f"{listing.path}: a program takes no matrix")
-        unit = 1.0 if unit is None else unit
-        if not unit > 0:
-            raise InputError(f"unit must be greater than 0 bytes, not {unit!r}")
+            raise InputError(f"{listing.path}: a program takes no matrix", "matrix")
+        unit = 1.0 if unit is None else as_number(unit, "unit", above=0)
         least, most = listing.min_bytes, listing.max_bytes
         if nbytes < least or (most and nbytes > most):
             warnings.warn(NetsimWarning(
@@ -553,8 +551,7 @@ def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
         each other, a step reads unwritten data, or results are wrong; with the line, GPU, thread
         block and step.
     """
-    as_path(path, "path")
-    return _program(xml_bytes(path), Path(path), verify)
+    return _program(xml_bytes(as_path(path, "path")), Path(path), verify)
 
 
 @lru_cache(maxsize=8)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.brief import MOST_ROWS, shown
-from netsim.base.values import known_names, refuse_set
-from netsim.errors import AllocationError, InputError, UnknownNameError
+from netsim.base.values import as_choice, known_names, refuse_set
+from netsim.errors import AllocationError, InputError
 from netsim.fabric.kernels import serving_parts as kinds
 
 
@@ -117,10 +117,8 @@ class PriorityService:
     def __init__(self, order: ArrayLike, *, primary: str = "none", backfill: str = "none",
                  queue: ArrayLike | None = None, queue_shares: ArrayLike | None = None,
                  limit: ArrayLike | None = None, by_size: bool = False) -> None:
-        for name, value, choices in (("primary", primary, _PRIMARY),
-                                     ("backfill", backfill, _BACKFILL)):
-            if value not in choices:
-                raise UnknownNameError(name, value, choices)
+        as_choice(primary, "primary", _PRIMARY)
+        as_choice(backfill, "backfill", _BACKFILL)
         if (primary == "queues") != (queue is not None and queue_shares is not None):
             raise AllocationError('a service takes queue and queue_shares with '
                                   'primary="queues", '
@@ -234,12 +232,10 @@ def as_event(given: Any) -> Event:
     """Convert `wakes_on`, an `Event` or a word such as ``"coflow"``, to an `Event`."""
     if isinstance(given, Event):
         return given
-    if isinstance(given, str) and given in _WAKES_ON:
-        return _WAKES_ON[given]
     if isinstance(given, str):
-        raise UnknownNameError("wakes_on", given, _WAKES_ON)
+        return _WAKES_ON[as_choice(given, "wakes_on", _WAKES_ON)]
     raise InputError(f"wakes_on must be a netsim.Event, such as netsim.Event.COFLOW, or one of "
-                     f"{', '.join(map(repr, _WAKES_ON))}, not {given!r}")
+                     f"{', '.join(map(repr, _WAKES_ON))}, not {given!r}", "wakes_on")
 
 
 #: The forms of an allocation, of which exactly one is given.
@@ -331,8 +327,7 @@ class Allocation:
                            or not np.asarray(weights, np.float64) > 0):
             raise AllocationError("only an Allocation of one weight for all, more than 0, can be "
                                   "persistent")
-        if decisions not in ("flow", "coflow"):
-            raise UnknownNameError("decisions", decisions, ("coflow", "flow"))
+        as_choice(decisions, "decisions", ("coflow", "flow"))
         if decisions == "coflow" and weights is None and coflow_weights is None:
             raise AllocationError('decisions="coflow" goes with weights or coflow_weights only; '
                                   "rates and shares stay as they are until the next decision, and "
@@ -341,8 +336,7 @@ class Allocation:
         self.shares = None if shares is None else _floats(shares)
         self.weights = None if weights is None else _floats(weights).reshape(np.shape(weights))
         self.coflow_weights = None if coflow_weights is None else _floats(coflow_weights)
-        if leftover not in _LEFTOVER:
-            raise UnknownNameError("leftover", leftover, _LEFTOVER)
+        as_choice(leftover, "leftover", _LEFTOVER)
         if leftover != "none":
             if order is None:
                 raise AllocationError(f"leftover={leftover!r} goes with an order only")

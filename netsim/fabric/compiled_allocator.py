@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from netsim.base.values import known_names
+from netsim.base.values import as_collection, known_names
 from netsim.errors import AllocationError, InputError
 from netsim.fabric.allocation import Allocation, Event, Information, as_event
 from netsim.fabric.allocator import Allocator
@@ -29,7 +29,8 @@ class CompiledAllocator(Allocator):
     base_rule: ClassVar[Rule]
 
     def __post_init__(self) -> None:
-        self._own_rule()  # checks the options
+        for name, value in self._own_rule().options.items():  # checked and converted
+            object.__setattr__(self, name, value)
 
     @property
     def compiled_rule(self) -> Rule:
@@ -158,11 +159,9 @@ def compiled(function: Callable[..., None] | None = None, *,
         _check_signature(function)
         given, kept = dict(options or {}), dict(notes or {})
         _check_names(function.__name__, given, kept)
-        if isinstance(reads, str):
-            raise InputError(f"reads must be a collection of columns, not {reads!r}")
         rule = Rule(function, gives, leftover, stretch, ties, rounding, information, events,
-                    frozenset(columns_in(function) if reads is None else reads), given, kept,
-                    queues)
+                    frozenset(columns_in(function) if reads is None else
+                              as_collection(reads, "reads", str, "columns")), given, kept, queues)
         return dataclasses.make_dataclass(
             function.__name__, [(name, float, default) for name, default in given.items()],
             bases=(CompiledAllocator,), frozen=True,
@@ -191,7 +190,8 @@ def _check_names(rule: str, options: Mapping[str, float], notes: Mapping[str, ty
         if not (isinstance(name, str) and name.isidentifier()) or keyword.iskeyword(name) \
                 or hasattr(CompiledAllocator, name):
             raise InputError(f"rule {rule} cannot have an option {name!r}: it must be a name that "
-                             "is no attribute of allocators")
+                             "is no attribute of allocators", "options")
     for name, kind in notes.items():
         if kind not in (float, int):
-            raise InputError(f"rule {rule}: note {name} must be float or int, not {kind!r}")
+            raise InputError(f"rule {rule}: note {name} must be float or int, not {kind!r}",
+                             "notes")

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from netsim.base.values import is_number, is_whole, same
+from netsim.base.values import as_choice, as_flag, as_whole, convert, is_number, plain, same
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information, check_sees
 from netsim.fabric.kernels import rule_rows
@@ -58,39 +58,36 @@ class Rule:
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
-        for name, value, choices in (("gives", self.gives, _GIVES),
-                                     ("leftover", self.leftover, _LEFTOVER),
-                                     ("stretch", self.stretch, STRETCH),
-                                     ("ties", self.ties, _TIES),
-                                     ("information", self.information, get_args(Information))):
-            if value not in choices:
-                raise UnknownNameError(name, value, choices)
+        for name, choices in (("gives", _GIVES), ("leftover", _LEFTOVER), ("stretch", STRETCH),
+                              ("ties", _TIES), ("information", get_args(Information))):
+            as_choice(getattr(self, name), name, choices)
+        convert(self, rounding=as_flag, options=plain, queues=as_whole)
         self._check_form()
         self._check_reads()
         for name, number in self.options.items():
             if not is_number(number) or number != number:
                 raise InputError(f"option {name} of {self.name} must be a number, not {number!r}: "
-                                 "a compiled rule takes numbers only")
+                                 "a compiled rule takes numbers only", name)
 
     def _check_form(self) -> None:
         if self.leftover != "none" and self.gives not in ("order", "queues"):
             raise InputError(f"{self.name}: leftover={self.leftover!r} is for rules that give an "
-                             f"order or queues, not {self.gives}")
+                             f"order or queues, not {self.gives}", "leftover")
         if self.gives in _BY_SIZE:
             check_sees(self.name, _BY_SIZE[self.gives], self.information, "clairvoyant")
         if self.stretch != "none" and self.gives not in ("order", "shares"):
             raise InputError(f"{self.name}: stretch={self.stretch!r} is for rules that give an "
-                             f"order or shares, not {self.gives}")
+                             f"order or shares, not {self.gives}", "stretch")
         if self.stretch != "none" and self.leftover != "none":
             raise InputError(f"{self.name}: stretch goes with leftover='none', as the bandwidth "
-                             "that it leaves cannot be followed flow by flow")
-        if not is_whole(self.queues) or (self.gives == "queues") != (self.queues > 0):
+                             "that it leaves cannot be followed flow by flow", "stretch")
+        if (self.gives == "queues") != (self.queues > 0):
             raise InputError(f"{self.name}: queues must be how many there are at most if the rule "
-                             f"gives queues, and else 0, not {self.queues!r}")
+                             f"gives queues, and else 0, not {self.queues}", "queues")
 
     def _check_reads(self) -> None:
         for name in sorted(self.reads - COLUMNS):
-            raise UnknownNameError("column", name, COLUMNS)
+            raise UnknownNameError("column", name, COLUMNS, key="reads")
         for name in sorted(self.reads & NEEDS.keys()):
             check_sees(self.name, f"{name!r}{self.line_of(name)}", self.information, NEEDS[name])
 
@@ -126,7 +123,7 @@ class Rule:
         """Return this rule with other values of its options."""
         for name in values:
             if name not in self.options:
-                raise UnknownNameError("option", name, self.options)
+                raise UnknownNameError("option", name, self.options, key=name)
         return replace(self, options={**self.options, **values})
 
     def line_of(self, name: str) -> str:

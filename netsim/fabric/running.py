@@ -53,7 +53,7 @@ class Running:
         """Add a job that begins to run; a host that is listed twice counts once."""
         if job in self._hosts:
             raise InputError(f"job number {job} has begun already, on the hosts "
-                             f"{self._hosts[job].tolist()}; a job runs once at a time")
+                             f"{self._hosts[job].tolist()}; a job runs once at a time", "job")
         self._hosts[job] = np.unique(np.asarray(hosts, dtype=np.int64))
         self._change()
 
@@ -61,7 +61,7 @@ class Running:
         """Remove a job that has ended."""
         if job not in self._hosts:
             raise InputError(f"job number {job} does not run; those that do are "
-                             f"{sorted(self._hosts)}")
+                             f"{sorted(self._hosts)}", "job")
         del self._hosts[job]
         self._change()
 

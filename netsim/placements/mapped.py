@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import as_whole, same
+from netsim.base.values import about, as_choice, as_whole, convert, same
 from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import has_model, keep_together, model_of
-from netsim.errors import InputError, not_one_of
+from netsim.errors import InputError
 from netsim.jobs.plan import traffic_of
 from netsim.models import ParallelModel
 from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold, heavy_edge_ranks
@@ -176,14 +176,14 @@ class MappedPlacement:
 
     def __post_init__(self) -> None:
         check_rules(self.servers, self.mapping)
-        as_whole(self.seed, "seed")
+        convert(self, seed=as_whole)
 
     def suits(self, context: RunContext) -> None:
         """Check that the mapping supports all jobs; only Heavy-Edge maps jobs without a model."""
         for job in context.jobs if self.mapping != "heavy-edge" else ():
             if not has_model(job):
                 raise InputError(f"mapping {self.mapping!r} is of replicas, of which job {job.id} "
-                                 "has none; 'heavy-edge' maps its ranks")
+                                 "has none; 'heavy-edge' maps its ranks", "mapping")
 
     def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
         """All GPUs."""
@@ -211,6 +211,6 @@ class MappedPlacement:
 
 def check_rules(servers: str, mapping: str) -> None:
     """Check the names of a rule for servers and of a mapping."""
-    if servers not in SERVER_RULES:
-        raise InputError(not_one_of("servers", servers, SERVER_RULES))
-    MAPPINGS.resolve(mapping)
+    as_choice(servers, "servers", SERVER_RULES)
+    with about("mapping"):
+        MAPPINGS.resolve(mapping)

@@ -11,16 +11,17 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.streams import stream
-from netsim.base.values import as_whole, is_number, plain_numbers
+from netsim.base.values import as_number, as_whole, convert, known_names
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.ring import is_sliced, keep_together, split_replica_error
-from netsim.errors import AllocationError, InputError
+from netsim.errors import AllocationError
 from netsim.models.mapping import can_hold
 from netsim.ties import EQUAL, rank
 from netsim.workload import JobSpec
@@ -134,7 +135,7 @@ class LeastLoaded(_All):
         return _least(cluster, job, candidates, load)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class LeastBusyServers:
     """The least loaded GPUs of the least loaded servers: Algorithm 3 of SJF-BCO (LBSGF).
@@ -156,8 +157,7 @@ class LeastBusyServers:
     lam: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (is_number(self.lam) and 1 <= self.lam < float("inf")):
-            raise InputError(f"lam must be a number of at least 1, not {self.lam!r}")
+        convert(self, lam=partial(as_number, least=1))
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
         """The GPUs of the servers with the least load per GPU, as many as `lam` requires."""
@@ -196,7 +196,7 @@ class RandomChoice(_All):
     _rng: np.random.Generator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        as_whole(self.seed, "seed")
+        convert(self, seed=as_whole)
         object.__setattr__(self, "_rng", stream(self.seed, "random placement"))
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats

@@ -11,7 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import as_choice
+from netsim.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +81,7 @@ class Guarded:
         target = np.asarray(y, np.float64)
         if target.shape != (len(rows),) or not np.isfinite(target).all():
             raise InputError(f"predictor {self.name!r} needs one finite number of iterations per "
-                             f"job, not {reprlib.repr(y)} for {len(rows):,} jobs")
+                             f"job, not {reprlib.repr(y)} for {len(rows):,} jobs", "y")
         if len(rows):
             options = {"report": report} if self._reports else {}
             self.predictor.fit(self._visible_columns(rows, target), target, **options)
@@ -99,11 +100,12 @@ class Guarded:
         if self.clairvoyant:
             if iterations is None:
                 raise InputError(f"predictor {self.name!r} uses the true iterations of jobs; "
-                                 f"give them as well")
+                                 "give them as well", "iterations")
             truth = np.asarray(iterations, np.float64)
             if truth.shape != (len(rows),):
                 raise InputError(f"predictor {self.name!r} needs the true iterations of each of "
-                                 f"{len(rows):,} jobs, not {reprlib.repr(iterations)}")
+                                 f"{len(rows):,} jobs, not {reprlib.repr(iterations)}",
+                                 "iterations")
             if not len(rows):
                 return np.zeros(0)
             return self._predict_checked(self._visible_columns(rows, truth))
@@ -130,7 +132,7 @@ class Guarded:
             given = np.zeros((0, 2), np.int64)
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
             raise InputError(f"predictor {self.name!r} needs a row of two whole numbers, group "
-                             f"and user, per job, not {reprlib.repr(X)}")
+                             f"and user, per job, not {reprlib.repr(X)}", "X")
         return given.astype(np.int64, copy=False)
 
     def _visible_columns(self, rows: NDArray[np.int64], truth: NDArray[np.float64]) -> NDArray[Any]:
@@ -165,8 +167,7 @@ class _PerScope:
     _values: Floats = field(init=False, repr=False, default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        if self.scope not in SCOPES:
-            raise UnknownNameError("scope of a predictor", self.scope, SCOPES)
+        as_choice(self.scope, "scope", SCOPES)
 
     def fit(self, X: Ints, y: Floats) -> _PerScope:
         """Compute the statistic of each group or user, or of all jobs."""

@@ -107,7 +107,7 @@ class Forecast:
             return
         if self._times and time < self._times[-1]:
             raise InputError(f"a job that completed at {time!r} s is recorded after one that "
-                             f"completed at {self._times[-1]!r} s")
+                             f"completed at {self._times[-1]!r} s", "time")
         self._times.append(time)
         self._completed.append((*_ids(group, user), iterations))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.streams import stream
-from netsim.base.values import as_whole, plain_numbers
+from netsim.base.values import as_whole, convert, known_names, optional
 from netsim.errors import MissingExtraError
 from netsim.predictors.base import Report
 
@@ -25,7 +26,7 @@ _EXACT = 2**24
 _PARTS = 10
 
 
-@plain_numbers
+@known_names
 @dataclass
 class RandomForest:
     """A random forest on group and user as integers, fitted by squared error.
@@ -65,10 +66,8 @@ class RandomForest:
     def __post_init__(self) -> None:
         if find_spec("sklearn") is None:
             raise MissingExtraError("scikit-learn", "predict")
-        as_whole(self.trees, "trees of a random forest", 1)
-        as_whole(self.seed, "seed of a random forest")
-        if self.n_jobs is not None:
-            as_whole(self.n_jobs, "n_jobs of a random forest", 1)
+        convert(self, "random forest", trees=partial(as_whole, least=1), seed=as_whole,
+                n_jobs=optional(partial(as_whole, least=1)))
 
     def fit(self, X: NDArray[np.int64], y: NDArray[np.float64], report: Report | None = None
             ) -> RandomForest:

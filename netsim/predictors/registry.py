@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from netsim.base.plugins import Registry, copied, labelled, parse_policy
+from netsim.base.values import about
 from netsim.errors import InputError
 from netsim.predictors.base import Guarded, Predictor
 
@@ -18,6 +19,7 @@ PREDICTORS = Registry("predictor", {
 }, group="predictors")
 
 
+@about("predictor")
 def make_predictor(given: Any) -> Guarded:
     """Make a new predictor, wrapped so that its arguments and predictions are checked.
 

@@ -179,7 +179,7 @@ def test_any_degradation():
 
 @pytest.mark.parametrize(("options", "error", "message"), [
     ({"beside": "maybe"}, UnknownNameError, "choose from: adaptive, always, never"),
-    ({"alpha": -1}, InputError, "alpha must be a number of at least 0, not -1"),
+    ({"alpha": -1}, InputError, "alpha must be a finite number of at least 0, not -1"),
     ({"degradation": "cubic"}, UnknownNameError, "unknown degradation 'cubic'"),
     ({"degradation": lambda k: 2 * k}, InputError, "must be 1 for one contender")])
 def test_refused(options, error, message):

@@ -247,13 +247,13 @@ def by_the_formula(view, contenders, slowdown):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"alpha": -0.1}, "alpha must be a number of at least 0, not -0.1"),
-    ({"alpha": float("nan")}, "alpha must be a number of at least 0, not nan"),
-    ({"xi1": 0}, r"xi1 must be in \(0, 1\], not 0"),
-    ({"xi1": 1.5}, r"xi1 must be in \(0, 1\], not 1.5"),
-    ({"xi1": True}, r"xi1 must be in \(0, 1\], not True"),
-    ({"k_min": -1}, "k_min must be a number of at least 0, not -1"),
-    ({"k_min": "1"}, "k_min must be a number of at least 0, not '1'"),
+    ({"alpha": -0.1}, "alpha must be a finite number of at least 0, not -0.1"),
+    ({"alpha": float("nan")}, "alpha must be a finite number of at least 0, not nan"),
+    ({"xi1": 0}, r"xi1 must be a number in \(0, 1\], not 0"),
+    ({"xi1": 1.5}, r"xi1 must be a number in \(0, 1\], not 1.5"),
+    ({"xi1": True}, r"xi1 must be a number in \(0, 1\], not True"),
+    ({"k_min": -1}, "k_min must be a finite number of at least 0, not -1"),
+    ({"k_min": "1"}, "k_min must be a finite number of at least 0, not '1'"),
     ({"k_min": 0, "alpha": 1, "xi1": 0.25}, r"must be positive for one job alone, but is -0\.5 at "
      r"k = max\(k_min, xi1\) = 0\.25; raise k_min"),
     ({"degradation": lambda k: 2 - k}, "must increase with the contention k"),

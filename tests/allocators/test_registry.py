@@ -119,7 +119,7 @@ def test_registered_names_have_a_summary():
     ("netsim.workload:Workload", InputError, "is not an allocator: it must derive from netsim.All"),
     (42, InputError, "42 is not an allocator"),
     (dict, InputError, "is not an allocator"),
-    ({"name": "parrot", "theta_max": 1}, InputError, r"theta_max must be in \[0.5, 1\), not 1"),
+    ({"name": "parrot", "theta_max": 1}, InputError, r"must be a number in \[0.5, 1\), not 1"),
     ({"name": "parrot", "theta_max": 0.49}, InputError, r"in \[0.5, 1\), not 0.49"),
     ({"name": "parrot", "theta_max": "high"}, InputError, r"in \[0.5, 1\), not 'high'"),
     ({"name": "parrot", "theta_max": float("nan")}, InputError, r"in \[0.5, 1\), not nan"),
@@ -138,7 +138,7 @@ def test_registered_names_have_a_summary():
      r"weights must be positive .*, not \[1, 0\]"),
     ({"name": "aalo", "weights": "none"}, UnknownNameError, "choose from: linear, strict"),
     ({"name": "aalo", "queues": 0}, InputError, "queues must be a whole number .* not 0"),
-    ({"name": "aalo", "factor": 1}, InputError, "factor must be greater than 1, not 1"),
+    ({"name": "aalo", "factor": 1}, InputError, "factor must be a finite number greater than 1"),
 ])
 def test_refused(policy, error, message):
     with pytest.raises(error, match=message):

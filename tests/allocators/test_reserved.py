@@ -89,7 +89,7 @@ def test_the_whole_of_a_link_is_not_too_much():
 
 @pytest.mark.parametrize("shares", [0, -0.5, 1.5, float("nan"), True, None, [0.5]])
 def test_refused(shares):
-    with pytest.raises(InputError, match=r"shares must be in \(0, 1\], 'weight' or 'gpus', not "):
+    with pytest.raises(InputError, match=r"shares must be a number in \(0, 1\], not "):
         netsim.make_allocator({"name": "reserved", "shares": shares})
 
 

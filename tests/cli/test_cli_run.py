@@ -173,7 +173,7 @@ def test_no_ccts_where_coflows_are_not_recorded(netsim) -> None:
     (["fig2.toml", "--set", "network.hosts=1"], "fig2.toml: workload: job 0: host 1 is out of ra"),
     (["fig2.toml", "--set", "workload.name=parrot-60"], "fig2.toml: workload: job 0 needs"),
     (["fig2.toml", "--set", "allocator=parrot:theta_max=1"],
-     "fig2.toml: allocator.theta_max: theta_max must be in [0.5, 1), not 1 (set by "
+     "fig2.toml: allocator.theta_max: theta_max must be a number in [0.5, 1), not 1 (set by "
      "'allocator=parrot:theta_max=1')\n"),
     (["fig2.toml", "--set", "allocator=fofi"], "fig2.toml: allocator.name: unknown allocator 'fo"),
     (["fig2.toml", "--set", "events=[{at=1, link=9, capacity=0}]"],

@@ -25,7 +25,7 @@ from netsim.errors import InputError, UnknownNameError
     (("all-reduse", 4), UnknownNameError, "all-reduse.*did you mean 'all-reduce'"),
     (("all-reduce", 4, "rign"), UnknownNameError, "algorithm of all-reduce 'rign'"),
     (("all-reduce", 0), InputError, "all-reduce: ranks must be .* at least 1, not 0"),
-    (("all-reduce", 4, "tree", {"chunks": 0}), InputError, "by tree: chunks .* not 0"),
+    (("all-reduce", 4, "tree", {"chunks": 0}), InputError, "all-reduce: chunks .* not 0"),
     (("all-reduce", 4, "ring", {"chunks": 2}), InputError, "by ring takes no chunks"),
     (("broadcast", 4, "tree", {"root": 4}), InputError, "root must be .* 0 to 3, not 4"),
     (("all-reduce", 6, "hierarchical"), InputError, "give group"),
@@ -47,7 +47,7 @@ def test_refused(given, error, message):
 def test_a_unit_divides_the_size():
     with pytest.raises(InputError, match=r"unit must divide the size: 10 bytes .* of 4 bytes"):
         split(10, 3, unit=4)
-    with pytest.raises(InputError, match="greater than 0 bytes, not 0"):
+    with pytest.raises(InputError, match="greater than 0, not 0"):
         split(10, 3, unit=0)
 
 

@@ -497,9 +497,9 @@ def test_the_ports_of_a_topology_are_the_nics():
     with pytest.raises(InputError, match=r"have ports of 1\.25e\+09, 2\.5e\+09 bytes/s"):
         Cluster(gpus=2, topology=uneven)
     assert Cluster(gpus=2, nic="10Gbps", topology=uneven).nic == 1.25e9
-    for wrong, message in (({"topology": 3}, "topology must be a Topology, a name or a path"),
-                           ({"servers": 1, "gpus": "8"}, "gpus must be a whole number, or one per"),
-                           ({"servers": 1, "gpus": 2.5}, "gpus must be a whole number, or one per"),
+    for wrong, message in (({"topology": 3}, "topology must be a name or a path, not 3"),
+                           ({"servers": 1, "gpus": "8"}, "gpus must be a list of whole numbers"),
+                           ({"servers": 1, "gpus": 2.5}, "gpus must be a list of whole numbers"),
                            ({"servers": 1, "nic": 0}, "nic must be greater than 0"),
                            ({"servers": 1, "intra": 0}, "intra must be greater than 0")):
         with pytest.raises(InputError, match=message):

@@ -498,8 +498,8 @@ def test_rules_that_write_what_is_not_heeded(options, body, said):
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"information": "x"}, "unknown information 'x'"), ({"queues": 2.5}, "queues must be how many"),
-    ({"notes": {"x": str}}, "note x must be float or int"), ({"reads": "gamma"}, "a collection"),
+    ({"information": "x"}, "unknown information 'x'"), ({"queues": 2.5}, "queues must be a whole"),
+    ({"notes": {"x": str}}, "note x must be float or int"), ({"reads": "gamma"}, "must be a list"),
     ({"options": {"information": 1.0}}, "no attribute of allocators"),
     ({"options": {"a b": 1.0}}, "cannot have an option 'a b'"),
 ])

@@ -226,13 +226,13 @@ def test_names_are_listed():
 
 @pytest.mark.parametrize(("given", "message"), [
     ("mean:scop=user", "unknown option of predictor 'mean' 'scop'"),
-    ("mean:scope=team", "unknown scope of a predictor 'team'"),
+    ("mean:scope=team", "unknown scope 'team'"),
     ({"scope": "user"}, "with a 'name' and options"),
     (3, r"'int' is not a predictor: it must have the methods fit"),
     ("nowhere_at_all:Best", "cannot be loaded: No module named"),
-    ("random-forest:trees=0", "trees of a random forest must be a whole number"),
-    ("random-forest:n_jobs=0", "n_jobs of a random forest must be a whole number"),
-    ("random-forest:seed=-1", "seed of a random forest must be a whole number"),
+    ("random-forest:trees=0", "random forest: trees must be a whole number"),
+    ("random-forest:n_jobs=0", "random forest: n_jobs must be a whole number"),
+    ("random-forest:seed=-1", "random forest: seed must be a whole number"),
 ])
 def test_others_are_refused(given, message):
     if "forest" in str(given):

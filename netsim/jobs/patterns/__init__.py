@@ -9,6 +9,7 @@ from typing import Any
 
 from netsim.base.lazy import loading
 from netsim.base.plugins import Registry
+from netsim.base.values import about
 from netsim.errors import InputError
 from netsim.jobs.patterns.base import Pattern
 from netsim.jobs.patterns.collective import (
@@ -66,6 +67,7 @@ PATTERNS = Registry(
             "netsim.Stage", group="patterns")
 
 
+@about("pattern")
 def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
     """Make the pattern that a job names; an instance is returned as it is, since it has no state.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from netsim.base.values import as_choice
 from netsim.collectives import Round, Schedule, Sizes, waits
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.workload import Flows, Stage
 
 #: The largest number of flows of an iteration; the arrays of many more would exhaust the memory.
@@ -18,7 +20,7 @@ def check_flows(ranks: int, flows: int) -> None:
     """Check that a pattern would not make too many flows, before making them."""
     if flows > _MOST_FLOWS:
         raise InputError(f"{ranks:,} ranks would have {flows:,} flows; an iteration can have at "
-                         f"most {_MOST_FLOWS:,}")
+                         f"most {_MOST_FLOWS:,}", "ranks")
 
 
 @runtime_checkable
@@ -52,16 +54,13 @@ class Pattern(Protocol):
 
 # --- collectives as stages -----------------------------------------------------------------
 
-FORMS = ("steps", "messages", "aggregate")
+as_form = partial(as_choice, choices=("steps", "messages", "aggregate"))
+
+#: Whether flows have equal parts of the bytes, or draw their sizes.
+as_sizes = partial(as_choice, choices=("split", "uniform"))
 
 #: The most messages of the form in which each is a stage of its own, which takes about 2 kB.
 _MOST_STAGES = 1_000_000
-
-
-def check_form(form: str) -> None:
-    """Check the name of a form."""
-    if form not in FORMS:
-        raise UnknownNameError("form", form, FORMS)
 
 
 def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
@@ -73,7 +72,7 @@ def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
     name of the collective; others are ``step-0``, ``message-0`` or ``phase-0`` and so on. A single
     rank has a stage without flows.
     """
-    check_form(form)
+    as_form(form, "form")
     if not made.rounds:
         return (Stage(made.collective, Flows.of([])),)
     if form == "messages":
@@ -114,7 +113,7 @@ def _messages(made: Schedule, sizes: Sizes) -> tuple[Stage, ...]:
     count = made.messages_sent
     if count > _MOST_STAGES:
         raise InputError(f"{made.ranks:,} ranks would have {count:,} messages; the form "
-                         f'"messages" can have at most {_MOST_STAGES:,}')
+                         f'"messages" can have at most {_MOST_STAGES:,}', "form")
     sent, names = made.messages(sizes), _names(made, "message", count)
     waited = waits(sent, made.in_turn) if made.after is None else made.after
     return tuple(

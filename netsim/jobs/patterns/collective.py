@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_bytes
-from netsim.base.values import as_list, plain_numbers, refuse_set
+from netsim.base.values import as_flag, as_list, convert, known_names, optional, refuse_set
 from netsim.collectives import (
     Choice,
     NcclCosts,
@@ -25,9 +25,9 @@ from netsim.collectives import (
     is_program,
     schedule,
 )
-from netsim.collectives.algorithms import frozen_pairs
-from netsim.errors import InputError, UnknownNameError
-from netsim.jobs.patterns.base import check_form, stages_of
+from netsim.collectives.algorithms import OPTIONS
+from netsim.errors import InputError
+from netsim.jobs.patterns.base import as_form, as_sizes, stages_of
 from netsim.workload import Flows, Stage
 
 #: The rules that choose an algorithm, and what they have to know.
@@ -35,7 +35,7 @@ _RULES: dict[str, tuple[type[NcclCosts | SwitchCosts], Any]] = {
     "auto": (NcclCosts, auto), "fastest": (SwitchCosts, fastest)}
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Collective:
     """Base class of collective operations among all ranks.
@@ -68,30 +68,22 @@ class Collective:
     collective: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_form(self.form)
-        if self.unit is not None:
-            object.__setattr__(self, "unit", parse_bytes(
-                self.unit, f"{self.collective}: unit", strict=True))
-        if self.order is not None:
-            object.__setattr__(self, "order", as_list(
-                self.order, f"{self.collective}: order", int, "ranks"))
-        rule = _RULES.get(self.algorithm)
-        if rule is None:
-            named = (*algorithms_of(self.collective), *_RULES)
-            if not is_program(self.algorithm) and self.algorithm not in named:
-                raise UnknownNameError(f"algorithm of {self.collective}", self.algorithm, named)
-            check_algorithm(self.collective, self.algorithm, self._options())
-            if self.costs is not None:
-                raise InputError(f"{self.collective} by {self.algorithm} takes no costs; "
-                                 f"{' and '.join(_RULES)} do")
+        as_form(self.form, "form")
+        convert(self, self.collective, unit=optional(partial(parse_bytes, strict=True)),
+                order=optional(partial(as_list, kind=int, of="ranks")),
+                **{name: OPTIONS[name] for name in self._options()})
+        if self.algorithm in _RULES:
+            convert(self, f"{self.collective} by {self.algorithm}",
+                    costs=optional(partial(costs_of, _RULES[self.algorithm][0])))
             return
+        check_algorithm(self.collective, self.algorithm, self._options(), _RULES)
         if self.costs is not None:
-            object.__setattr__(self, "costs", costs_of(
-                rule[0], self.costs, f"{self.collective}: costs of {self.algorithm}"))
+            raise InputError(f"{self.collective} by {self.algorithm} takes no costs; "
+                             f"{' and '.join(_RULES)} do", "costs")
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the algorithm."""
-        return {}
+        return {name: getattr(self, name) for name in OPTIONS if hasattr(self, name)}
 
     @property
     def leaves_open(self) -> str:
@@ -121,7 +113,7 @@ class Collective:
             return Choice(self.algorithm, "", {})
         if self.costs is None:
             raise InputError(f"{self.collective}: costs of {self.algorithm} are missing; without a "
-                             'network to take them from, give at least {"rate": ...}')
+                             'network to take them from, give at least {"rate": ...}', "costs")
         chosen: Choice = _RULES[self.algorithm][1](self.collective, ranks, nbytes, self.costs)
         return chosen
 
@@ -163,7 +155,7 @@ def _drawn(pattern: Collective, ranks: int, nbytes: float) -> tuple[Stage, ...]:
     return stages_of(made, made.sizes(nbytes, unit), pattern.form)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class AllReduce(Collective):
     """All-reduce: all ranks get the sum of the buffers of all ranks, each of nbytes.
@@ -199,10 +191,6 @@ class AllReduce(Collective):
             return "group"
         return super().leaves_open
 
-    def _options(self) -> dict[str, Any]:
-        return {"chunks": self.chunks, "group": self.group, "inner": self.inner,
-                "outer": self.outer}
-
     def title(self, ranks: int, nbytes: float) -> str:
         """Return the algorithm; see `Collective.title`."""
         if self.algorithm == "hierarchical":
@@ -216,7 +204,7 @@ class AllReduce(Collective):
         return self.by(self.title(ranks, nbytes)).schedule(ranks, nbytes)
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class AllGather(Collective):
     """All-gather: all ranks get the parts of all ranks, nbytes in total.
@@ -233,7 +221,7 @@ class AllGather(Collective):
     collective: ClassVar[str] = "all-gather"
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class ReduceScatter(Collective):
     """Reduce-scatter: each rank gets its share of the sum of all buffers, each of nbytes.
@@ -258,11 +246,8 @@ class _Rooted(Collective):
     chunks: int = 1
     root: int = 0
 
-    def _options(self) -> dict[str, Any]:
-        return {"chunks": self.chunks, "root": self.root}
 
-
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Broadcast(_Rooted):
     """Broadcast: all ranks get the nbytes of the root.
@@ -282,7 +267,7 @@ class Broadcast(_Rooted):
     collective: ClassVar[str] = "broadcast"
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Reduce(_Rooted):
     """Reduce: the root gets the sum of the buffers of all ranks, each of nbytes.
@@ -302,7 +287,7 @@ class Reduce(_Rooted):
     collective: ClassVar[str] = "reduce"
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class AllToAll(Collective):
     """All-to-all: each rank sends a part of its nbytes to every rank.
@@ -330,16 +315,14 @@ class AllToAll(Collective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sizes not in ("split", "uniform"):
-            raise UnknownNameError("sizes", self.sizes, ("split", "uniform"))
+        as_sizes(self.sizes, "sizes")
+        convert(self, self.collective, matrix=optional(_as_matrix))
         if self.sizes == "uniform" and (self.algorithm != "direct" or self.unit is not None
                                         or self.matrix is not None or self.form == "messages"):
             raise InputError('all-to-all: sizes = "uniform" are those of a direct exchange, in '
-                             "steps, without unit and matrix")
-        if self.matrix is not None:
-            if self.unit is not None:
-                raise InputError("all-to-all: give either unit or matrix")
-            object.__setattr__(self, "matrix", _parsed(self.matrix))
+                             "steps, without unit and matrix", "sizes")
+        if self.matrix is not None and self.unit is not None:
+            raise InputError("all-to-all: give either unit or matrix", "matrix")
 
     @property
     def scale_free(self) -> bool:
@@ -358,7 +341,7 @@ class AllToAll(Collective):
             return (Stage(stage.name, Flows(stage.flows.src, stage.flows.dst, drawn)),)
         if len(self.matrix) != ranks:
             raise InputError(f"all-to-all: matrix must have a row for each of the {ranks} ranks, "
-                             f"not {len(self.matrix)}")
+                             f"not {len(self.matrix)}", "matrix")
         made, matrix = self.schedule(ranks, nbytes), self.as_array()
         nbytes = float(matrix.sum(axis=1).max())
         return stages_of(made, made.sizes(nbytes, matrix=matrix), self.form)
@@ -368,9 +351,8 @@ class AllToAll(Collective):
         return np.array(self.matrix, np.float64)
 
 
-def _parsed(matrix: Any) -> tuple[tuple[float, ...], ...]:
+def _as_matrix(matrix: Any, what: str) -> tuple[tuple[float, ...], ...]:
     """Check that a matrix is square, and parse its sizes."""
-    what = "all-to-all: matrix"
     refuse_set(matrix, what, within=True)
     try:
         rows = [tuple(row) for row in matrix]
@@ -384,7 +366,7 @@ def _parsed(matrix: Any) -> tuple[tuple[float, ...], ...]:
                        for j, size in enumerate(row)) for k, row in enumerate(rows))
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class SendRecv(Collective):
     """Send and receive: one message of nbytes from each rank to the next, or of given pairs.
@@ -403,16 +385,8 @@ class SendRecv(Collective):
 
     collective: ClassVar[str] = "send-recv"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.pairs is not None:
-            object.__setattr__(self, "pairs", frozen_pairs(self.pairs, "send-recv: pairs"))
 
-    def _options(self) -> dict[str, Any]:
-        return {"pairs": self.pairs}
-
-
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class Barrier(Collective):
     """Barrier: no rank continues before all have reached it; messages of 0 bytes for any nbytes.
@@ -428,7 +402,7 @@ class Barrier(Collective):
     collective: ClassVar[str] = "barrier"
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class RingAllReduce:
     """Ring all-reduce: 2m(w-1)/w bytes over each edge of a ring of w ranks.
@@ -446,8 +420,7 @@ class RingAllReduce:
     stepwise: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.stepwise, bool):
-            raise InputError(f"stepwise must be true or false, not {self.stepwise!r}")
+        convert(self, stepwise=as_flag)
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
         """Return one stage, or 2(w-1) with `stepwise`; see `Pattern.stages`."""

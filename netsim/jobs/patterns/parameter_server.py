@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import as_whole, plain_numbers
+from netsim.base.values import as_whole, convert, known_names, optional
 from netsim.errors import InputError, UnknownNameError
-from netsim.jobs.patterns.base import check_flows
+from netsim.jobs.patterns.base import as_sizes, check_flows
 from netsim.workload import Flows, Stage
 
 
-@plain_numbers
+@known_names
 @dataclass(frozen=True)
 class ParameterServer:
     """Parameter server: push from every worker to every server, then pull.
@@ -50,14 +52,8 @@ class ParameterServer:
     staleness: int | str = 0
 
     def __post_init__(self) -> None:
-        if self.sizes not in ("uniform", "split"):
-            raise UnknownNameError("sizes", self.sizes, ("uniform", "split"))
-        if self.servers is not None:
-            as_whole(self.servers, "servers", 1)
-        if not isinstance(self.staleness, str):
-            as_whole(self.staleness, "staleness", 0)
-        elif self.staleness != "unbounded":
-            raise UnknownNameError("staleness", self.staleness, ("unbounded", "a whole number"))
+        convert(self, servers=optional(partial(as_whole, least=1)), sizes=as_sizes,
+                staleness=_as_staleness)
 
     @property
     def ranked(self) -> bool:
@@ -69,7 +65,8 @@ class ParameterServer:
         servers = ranks // 2 if self.servers is None else self.servers
         workers = ranks - servers
         if workers < 1 or servers < 1:
-            raise InputError(f"{ranks} ranks cannot be workers and {servers} parameter servers")
+            raise InputError(f"{ranks} ranks cannot be workers and {servers} parameter servers",
+                             "servers")
         check_flows(ranks, 2 * workers * servers)
         worker = np.repeat(np.arange(workers), servers)
         server = workers + np.tile(np.arange(servers), workers)
@@ -107,6 +104,12 @@ class ParameterServer:
         names = [f"pushed-{j}" for j in range(self.staleness + 1)]
         return [Stage(names[0], after=[f"push-{k}" for k in range(workers)]),
                 *(Stage(name, after_previous=(before,)) for before, name in pairwise(names))]
+
+
+def _as_staleness(value: Any, what: str) -> int | str:
+    if isinstance(value, str) and value != "unbounded":
+        raise UnknownNameError(what, value, ("unbounded", "a whole number"))
+    return value if isinstance(value, str) else as_whole(value, what)
 
 
 def _split(flows: Flows, workers: int) -> list[Flows]:
