@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import as_choice, as_number, convert, known_names, plain
+from netsim.base.values import as_choice, as_number, as_share, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.running import JobHosts
@@ -81,7 +81,7 @@ class RingContention(Allocator):
 
     def __post_init__(self) -> None:
         convert(self, count=partial(as_choice, choices=("running", "sending")),
-                alpha=partial(as_number, least=0), xi1=partial(as_number, above=0, most=1),
+                alpha=partial(as_number, least=0), xi1=as_share,
                 k_min=partial(as_number, least=0), degradation=plain)
         self.slowdown  # noqa: B018  # which checks its options
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import as_choice, as_number, convert
+from netsim.base.values import as_choice, as_share, convert
 from netsim.errors import AllocationError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
@@ -54,7 +53,7 @@ class Reserved(Allocator):
         if isinstance(self.shares, str):
             as_choice(self.shares, "shares", ("weight", "gpus", "a number in (0, 1]"))
         else:
-            convert(self, shares=partial(as_number, above=0, most=1))
+            convert(self, shares=as_share)
 
     @property
     def reserves_gpus(self) -> bool:

@@ -74,14 +74,6 @@ def _may_hold(kind: type) -> bool:
     return kind in (list, tuple, dict) or issubclass(kind, np.generic | Decimal)
 
 
-def plain_numbers(made: Made) -> Made:
-    """Decorate a function or a class with `known_names`, and convert its arguments by `plain`."""
-    if isinstance(made, type):
-        made.__init__ = _plain_arguments(made.__init__)  # type: ignore[misc]
-        return made
-    return _plain_arguments(made)
-
-
 def known_names(made: Made) -> Made:
     """Decorate a function or a class so that arguments with unknown names are a netsim error.
 
@@ -127,15 +119,6 @@ def _check_names(function: Any, args: tuple[Any, ...], given: Mapping[str, Any])
     unknown = [name for name in given if name not in names]
     if unknown and kinds.VAR_KEYWORD not in rest:
         raise UnknownNameError(f"argument of {owner}", unknown[0], names) from None
-
-
-def _plain_arguments(function: Any) -> Any:
-    @known_names
-    @functools.wraps(function)
-    def with_plain(*args: Any, **kwargs: Any) -> Any:
-        return function(*map(plain, args), **{name: plain(each) for name, each in kwargs.items()})
-
-    return with_plain
 
 
 # --- values of arguments and fields ----------------------------------------------------------

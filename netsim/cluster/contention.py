@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from netsim.base.units import parse_seconds
-from netsim.base.values import as_choice, as_number, convert, known_names, plain
+from netsim.base.values import as_choice, as_number, as_share, convert, known_names, plain
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.ring import as_speed
 from netsim.errors import InputError
@@ -82,7 +82,7 @@ class Contention:
     degradation: Degradation = "linear"
 
     def __post_init__(self) -> None:
-        convert(self, alpha=partial(as_number, least=0), xi1=partial(as_number, above=0, most=1),
+        convert(self, alpha=partial(as_number, least=0), xi1=as_share,
                 xi2=parse_seconds, k_min=partial(as_number, least=0), reduce=as_speed,
                 slot=partial(parse_seconds, strict=True), degradation=plain,
                 time=partial(as_choice, choices=("slotted", "continuous")))

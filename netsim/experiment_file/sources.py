@@ -16,7 +16,6 @@ from pydantic import ConfigDict, Field, PrivateAttr, RootModel, model_validator
 from netsim import network as networks
 from netsim import traces
 from netsim.base.files import read_text
-from netsim.base.values import about
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
@@ -273,8 +272,7 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     except UnknownTableError as error:
         raise InputError(error.experiment, error.key) from error
     if request.options.get("pattern") is not None:
-        with about("pattern"):  # else it fails only when jobs begin to run
-            make_pattern(request.options["pattern"])
+        make_pattern(request.options["pattern"])  # else it fails only when jobs begin to run
     if file is not None and name in traces.ready_made():
         name = None  # of a ready-made workload that the file has replaced: no label for other data
     return request, workload if name is None else replace(workload, name=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -175,8 +176,9 @@ class MappedPlacement:
                                                   compare=False)
 
     def __post_init__(self) -> None:
-        check_rules(self.servers, self.mapping)
-        convert(self, seed=as_whole)
+        convert(self, servers=partial(as_choice, choices=SERVER_RULES), seed=as_whole)
+        with about("mapping"):
+            MAPPINGS.resolve(self.mapping)
 
     def suits(self, context: RunContext) -> None:
         """Check that the mapping supports all jobs; only Heavy-Edge maps jobs without a model."""
@@ -207,10 +209,3 @@ class MappedPlacement:
             return cache.ranks(job, free, free_on, self.servers)
         found = cache.map(model_of(job), free_on, self.servers)
         return None if found is None else cache.gpus(free, found[0], found[1].placement)
-
-
-def check_rules(servers: str, mapping: str) -> None:
-    """Check the names of a rule for servers and of a mapping."""
-    as_choice(servers, "servers", SERVER_RULES)
-    with about("mapping"):
-        MAPPINGS.resolve(mapping)
