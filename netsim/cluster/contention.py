@@ -41,7 +41,7 @@ class Contention:
         Cost of contention beyond equal sharing, an option of the degradation f; at least 0.
     xi1 : float
         Share of the jobs on a server that send at the same time; in (0, 1].
-    xi2 : float
+    xi2 : quantity
         Overhead in each iteration for each server that the job uses: seconds, or a quantity such
         as ``"1ms"``.
     k_min : float

@@ -37,7 +37,17 @@ def listed_cloud(workers: Sequence[Sequence[Kind]],
 
 def listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",
                  seed: int = 0) -> EdgeWorkload:
-    """Make jobs of an edge-cloud from a list of tables, each with the fields of an `EdgeJob`."""
+    """Make jobs of an edge-cloud from a list of tables.
+
+    Parameters
+    ----------
+    jobs : sequence of mapping
+        Tables with the fields of an `EdgeJob`.
+    name : str
+        The workload's name.
+    seed : int
+        The workload's seed; nothing is drawn here.
+    """
     if isinstance(jobs, str) or not isinstance(jobs, Sequence):
         raise InputError(f"jobs must be a list of tables, not {jobs!r}")
     made = []
