@@ -51,7 +51,8 @@ class _Scanner:
         self.lines: dict[str, int] = {}
         self._ends = [end.start() for end in re.finditer("\n", text)]
         self._last: dict[Path, int] = {}  # of each list of tables, the index of the last one
-        at, table = self._skip(0), ()
+        table: Path = ()
+        at = self._skip(0)
         while at < len(text):
             if text[at] == "[":
                 at, table = self._header(at)

@@ -263,8 +263,12 @@ def ready_made_experiments() -> dict[str, str]:
 
 
 def template(of: str = "network") -> str:
-    """Read the experiment file for ``"network"``, ``"cluster"`` or ``"edge"`` with every option."""
-    return read_text(Path(__file__).with_name(f"template-{of}.toml"))
+    """Read the experiment file for ``"network"``, ``"cluster"`` or ``"edge"`` with every option.
+
+    Its first line names the schema that comes with netsim, for editors.
+    """
+    schema = Path(__file__).resolve().with_name("experiment.schema.json").as_uri()
+    return f"#:schema {schema}\n" + read_text(Path(__file__).with_name(f"template-{of}.toml"))
 
 
 def write_template(path: str | Path, of: str = "network") -> Path:
