@@ -414,7 +414,7 @@ class ClusterConstruction:
 def _check_models(names: Sequence[str] | None) -> None:
     if names is None:
         return
-    if isinstance(names, str) or not names:
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
         raise InputError(f"models must be a list of names, not {names!r}")
     for name in names:
         if name not in MODELS:
