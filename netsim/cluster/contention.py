@@ -46,9 +46,9 @@ class Contention:
         as ``"1ms"``.
     k_min : float
         Lower limit on the contention k of a job that uses several servers; at least 0.
-    reduce : float
+    reduce : rate
         Bytes of gradients per second that a GPU can add up; inf if adding takes no time.
-    slot : float
+    slot : quantity
         Length of a slot, in seconds.
     time : {"slotted", "continuous"}
         Whether jobs make a whole number of iterations in each slot and end with a slot, or time

@@ -76,7 +76,8 @@ _QUANTITIES = {"s": "duration", "B": "size", "B/s": "rate", "": "quantity"}
 _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "string"}
 
 #: Types in docstrings, for parameters without annotations.
-_WORDS = {"int": int, "float": float, "str": str, "quantity": Quantity, "mapping": Mapping}
+_WORDS = {"int": int, "float": float, "str": str, "quantity": Quantity, "mapping": Mapping,
+          "sequence": Sequence}
 
 #: Words that tell the unit of a quantity.
 _UNIT_WORDS = re.compile(r"(?P<rate>\brate|capacit|bandwidth)|(?P<size>\bbytes\b|storage)"

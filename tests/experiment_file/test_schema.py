@@ -167,14 +167,32 @@ def test_every_option_has_a_type_a_meaning_and_a_default_that_fits():
             assert CHECK.evolve(schema=only).is_valid(own["default"]), (name, option)
 
 
-@pytest.mark.parametrize(("prefix", "registry"), [
+OF_POLICIES = pytest.mark.parametrize(("prefix", "registry"), [
     ("allocator", ALLOCATORS), ("scheduler", SCHEDULERS), ("placement", PLACEMENTS),
     ("execution", EXECUTIONS)])
+
+
+@OF_POLICIES
 def test_choices_are_those_that_policies_take(prefix, registry):
     for name in registry:
         for option, own in CHECK.schema["$defs"][f"{prefix}-{name}"]["properties"].items():
             for choice in own.get("enum", ()) if isinstance(own, dict) else ():
                 registry.make(name, {option: choice})
+
+
+@OF_POLICIES
+@pytest.mark.parametrize("value", [True, 0, 3, 0.5, "1s", "1MB", "1Gbps", "some"])
+def test_values_that_policies_take_fit(prefix, registry, value):
+    """Types in docstrings are true. Lists are left out, for which some policies take one value."""
+    for name in registry:
+        own = {**CHECK.schema["$defs"][f"{prefix}-{name}"], "$defs": CHECK.schema["$defs"]}
+        for option, known in own["properties"].items():
+            if option != "name" and known.get("type") != "array":
+                try:
+                    registry.make(name, {option: value})
+                except InputError:
+                    continue
+                assert CHECK.evolve(schema=own).is_valid({option: value}), (name, option)
 
 
 NUMBERS = st.sampled_from(["1", "+2.5", ".5", "1e3", "3.", "1.5E-3", "-1", "e3", "1,5", "inf", ""])
