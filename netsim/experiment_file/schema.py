@@ -2,7 +2,7 @@
 
 A table whose key chooses one of several things, as ``name`` does in ``[allocator]``, takes the
 options of that thing. Its schema refers to all things twice: ``anyOf``, which always holds, is
-where editors look for what they complete; ``allOf`` says, for each choice, what the table may hold.
+where editors look for what they complete; ``then`` says, for each choice, what the table may hold.
 So messages name the key that is wrong, and a user's own ``"module:Class"`` may have any options.
 """
 
@@ -281,9 +281,10 @@ def _choose(table: Schema, key: str, cases: Mapping[str, list[str]], prefix: str
         "anyOf": [{"enum": names}, {"type": "string", "pattern": f"^{_OWN_CODE}$"}]}
     refs = {first: {"$ref": f"#/$defs/{prefix}-{first}"} for first in cases}
     table["anyOf"] = [*table.get("anyOf", ()), *refs.values(), {}]
-    table["allOf"] = [
-        {"if": {"required": [key], "properties": {key: {"enum": names}}}, "then": refs[first]}
-        for first, names in cases.items()]
+    table["if"] = {"required": [key]}
+    table["then"] = {"allOf": [
+        {"if": {"properties": {key: {"enum": names}}}, "then": refs[first]}
+        for first, names in cases.items()]}
 
 
 def _add_policies(defs: Schema, name: str, registry: Registry) -> None:
@@ -303,7 +304,7 @@ def _add_policies(defs: Schema, name: str, registry: Registry) -> None:
         "pattern": rf"^({'|'.join(names)}|{_OWN_CODE})(:[^:]*=.*)?$",
         "required": ["name"], "properties": {}}
     _choose(table, "name", cases, prefix)
-    for case, known in zip(table["allOf"], cases.values(), strict=True):
+    for case, known in zip(table["then"]["allOf"], cases.values(), strict=True):
         case["if"]["pattern"] = f"^({'|'.join(known)})(:|$)"  # of a text
     defs[name] = table
 
@@ -336,7 +337,7 @@ def _add_workloads(defs: Schema, keys: Schema) -> None:
                             "type": "array", "minItems": 1, "items": {"$ref": "#/$defs/PartTable"}}
     keys["workload"] = {
         "description": keys["workload"]["description"], "anyOf": [*both, {}],
-        "allOf": [{"if": {"type": "array"}, "then": both[1], "else": both[0]}]}
+        "if": {"type": "array"}, "then": both[1], "else": both[0]}
 
 
 def _limits() -> Schema:
@@ -358,10 +359,10 @@ def _add_kinds(defs: Schema, name: str, key: str, prefix: str, registries: Seque
             cases[first] = names
             defs[f"{prefix}-{first}"] = _thing(registry, first, own)
     _choose(table, key, cases, prefix)
-    every = _closed(dict.fromkeys((option for first in cases
-                                   for option in defs[f"{prefix}-{first}"]["properties"]), True))
-    table["allOf"].append({"if": {"not": {"required": [key]}}, "then": every})
-    return every
+    every = dict.fromkeys((option for first in cases
+                           for option in defs[f"{prefix}-{first}"]["properties"]), True)
+    table["else"] = _closed(every)
+    return table["else"]
 
 
 def schema_text() -> str:
