@@ -149,6 +149,11 @@ class UnknownNameError(InputError, LookupError):
                          + (f"; {besides}" if besides else ""), key)
 
 
+def _place(path: str | Path | None, line: int | None = None) -> str:
+    """The beginning of a message about a line of a file, or about the file."""
+    return "" if path is None else f"{path}:{line}: " if line else f"{path}: "
+
+
 class _Located(_Printable):
     """Base of exceptions whose message may begin with a file and a line, counted from 1."""
 
@@ -156,8 +161,7 @@ class _Located(_Printable):
         self, message: str, path: str | Path | None = None, line: int | None = None
     ) -> None:
         self.message, self.path, self.line = message, path, line
-        where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
-        super().__init__(where + message)
+        super().__init__(_place(path, line) + message)
 
 
 class TraceError(_Located, InputError):
@@ -178,16 +182,20 @@ class SpecError(InputError):
         All problems found; each begins with the path of its key.
     path : path-like, optional
         The file.
+    lines : iterable of int or None, optional
+        The line of each problem in the file, counted from 1; None for one that has no line.
     """
 
-    def __init__(self, problems: Iterable[str], path: str | Path | None = None) -> None:
+    def __init__(self, problems: Iterable[str], path: str | Path | None = None,
+                 lines: Iterable[int | None] = ()) -> None:
         self.problems, self.path = list(problems), path
-        where = "" if path is None else f"{path}: "
+        self.lines = list(lines) or [None] * len(self.problems)
         if len(self.problems) == 1:
-            super().__init__(where + self.problems[0])
+            super().__init__(_place(path, self.lines[0]) + self.problems[0])
         else:
-            listed = "\n".join(f"  - {problem}" for problem in self.problems)
-            super().__init__(f"{where}{len(self.problems)} problems:\n{listed}")
+            listed = "\n".join(f"  - {'' if line is None else f'line {line}: '}{problem}"
+                               for line, problem in zip(self.lines, self.problems, strict=True))
+            super().__init__(f"{_place(path)}{len(self.problems)} problems:\n{listed}")
 
 
 class NotRecordedError(InputError, AttributeError):

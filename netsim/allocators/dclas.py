@@ -93,7 +93,7 @@ class DCLAS(Allocator):
     factor : float
         Ratio of successive thresholds.
     thresholds : sequence of quantities, optional
-        All K-1 thresholds, increasing, instead of the three options above.
+        All K-1 thresholds in bytes, increasing, instead of the three options above.
     weights : {"linear", "strict"} or sequence of float
         Weights of the queues. ``"linear"``: K-q+1 for queue q. ``"strict"``: strict priority, as in
         all published code. Or K numbers.

@@ -218,7 +218,13 @@ class Ordered(Allocator):
 
 @dataclass
 class FIFO(Ordered):
-    """First in, first out: coflows by arrival, then id."""
+    """First in, first out: coflows by arrival, then id.
+
+    Parameters
+    ----------
+    work_conservation, decisions
+        As for `SEBF`.
+    """
 
     @property
     def by_key(self) -> Rule | None:

@@ -62,6 +62,9 @@ _RATE = {prefix + "B/s": scale for prefix, scale in _PREFIX.items()} | {
     for unit in ("bps", "bit/s", "b/s")
 }
 
+#: The accepted units of each base unit, with their sizes.
+UNITS = {"s": _SECONDS, "B": _BYTES, "B/s": _RATE}
+
 #: Common spellings of units that are not accepted, for suggestions.
 _WORDS = {"sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us",
           "microsecond": "us", "nsec": "ns", "nanosecond": "ns", "m": "min", "minute": "min",

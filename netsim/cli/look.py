@@ -1,4 +1,4 @@
-"""Commands that look and prepare: list, topo, trace, data, init, warm-up."""
+"""Commands that look and prepare: list, topo, trace, data, init, schema, warm-up."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def fetch(name: str, folder: str | None, source: str | None) -> None:
     echo(fetched(name, folder, source=source))
 
 
-# --- netsim init, netsim warm-up -----------------------------------------------------------
+# --- netsim init, netsim schema, netsim warm-up --------------------------------------------
 @click.command()
 @click.argument("file", type=click.Path(), default="experiment.toml")
 @click.option("--cluster", "on_cluster", is_flag=True,
@@ -341,6 +341,18 @@ def init(file: str, on_cluster: bool, on_edge: bool) -> None:
         raise click.UsageError("give either --cluster or --edge")
     write_template(file, "cluster" if on_cluster else "edge" if on_edge else "network")
     echo(f"wrote {file}; run it with: netsim run {file}")
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON schema of experiment files.
+
+    By it, editors complete and check them. It includes names that other packages add; files of
+    netsim init refer to one without these, which comes with netsim.
+    """
+    from netsim.experiment_file.schema import schema_text
+
+    echo(schema_text())
 
 
 @click.command("warm-up")

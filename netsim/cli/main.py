@@ -18,7 +18,7 @@ import click
 
 from netsim._version import __version__
 from netsim.cli.estimate import collective, map_command, predict
-from netsim.cli.look import data, init, listing, topo, trace, warm_up_command
+from netsim.cli.look import data, init, listing, schema, topo, trace, warm_up_command
 from netsim.cli.options import EXIT_FAILED, echo
 from netsim.cli.plot import plot, report
 from netsim.cli.reproduce import reproduce
@@ -162,6 +162,6 @@ def _without_plugins(command: click.Command) -> dict[str, Any]:
     return {"plugins": False, **{name: _without_plugins(each) for name, each in below.items()}}
 
 
-for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,
-                predict, map_command, collective, warm_up_command):
+for command in (run, compare, sweep, reproduce, plot, report, listing, init, schema, topo, trace,
+                data, predict, map_command, collective, warm_up_command):
     main.add_command(command)

@@ -62,6 +62,7 @@ class Cluster:
         Network whose hosts are the servers or their GPUs, or its name or file (see
         `netsim.read_network`). By default a big switch with ports of rate `nic`.
     name : str
+        A label for results.
 
     Attributes
     ----------

@@ -42,14 +42,14 @@ class Contention:
         Cost of contention beyond equal sharing, an option of the degradation f; at least 0.
     xi1 : float
         Share of the jobs on a server that send at the same time; in (0, 1].
-    xi2 : float
+    xi2 : quantity
         Overhead in each iteration for each server that the job uses: seconds, or a quantity such
         as ``"1ms"``.
     k_min : float
         Lower limit on the contention k of a job that uses several servers; at least 0.
-    reduce : float
+    reduce : rate
         Bytes of gradients per second that a GPU can add up; inf if adding takes no time.
-    slot : float
+    slot : quantity
         Length of a slot, in seconds.
     time : {"slotted", "continuous"}
         Whether jobs make a whole number of iterations in each slot and end with a slot, or time

@@ -36,7 +36,17 @@ def listed_cloud(workers: Sequence[Sequence[Kind]],
 
 def listed_jobs(jobs: Sequence[Mapping[str, Any]], name: str = "edge-jobs",
                  seed: int = 0) -> EdgeWorkload:
-    """Make jobs of an edge-cloud from a list of tables, each with the fields of an `EdgeJob`."""
+    """Make jobs of an edge-cloud from a list of tables.
+
+    Parameters
+    ----------
+    jobs : sequence of mapping
+        Tables with the fields of an `EdgeJob`.
+    name : str
+        The workload's name.
+    seed : int
+        The workload's seed; nothing is drawn here.
+    """
     made = []
     with about("jobs"):
         for place, table in enumerate(as_list(jobs, "jobs", Mapping, "tables")):

@@ -71,7 +71,7 @@ def trace_edge_jobs(file: str | os.PathLike[str],
     arrival_scale, duration_scale : float
         Factors by which arrival times and durations are multiplied. `duration_scale` is above 0.
     span : quantity, optional
-        When the last job arrives: instead of by `arrival_scale`, arrivals are scaled to this.
+        Time at which the last job arrives: arrivals are scaled to it, not by `arrival_scale`.
     chunks_per_gpu : int
         c, the number of chunks per GPU.
     chunks : sequence of int, optional

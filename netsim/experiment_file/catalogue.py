@@ -72,10 +72,14 @@ CATALOGUES = tuple(REGISTRIES)
 _ONE_OF = {"topologies": "topology"}
 
 #: Parameters whose docstring refers to those of another class or function, up to its full stop.
-_REFERENCE = re.compile(r"^(\w+(?:, \w+)*)( : .*)?\n    As for `([\w.]+)`\.( ?)", re.MULTILINE)
+_REFERENCE = re.compile(
+    r"^(\w+(?:, \w+)*)( : .*)?\n    (?:As for|See) `([\w.]+)`\.( ?)", re.MULTILINE)
 
 #: Parameters in a docstring: names, type and text.
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*)( : .*)?((?:\n+    .*)+)", re.MULTILINE)
+
+#: Comments of fields, before them or at the end of their line.
+_COMMENT = re.compile(r"((?:^ +#: .*\n)*)^ +(\w+): [^#\n]*(?:#: (.*))?$", re.MULTILINE)
 
 #: The default of an option that must be given.
 REQUIRED = "(to be given)"
@@ -176,11 +180,35 @@ def _referred(described: Any, target: str) -> Any:
     return None
 
 
+def described(*things: Any) -> dict[str, tuple[str, str]]:
+    """Map the parameters and fields of classes and functions to their types and meanings.
+
+    What several of them, or the bases of a class, describe is as in the first; a type is "" if only
+    a comment at the field describes it.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for thing in things:
+        for each in getattr(thing, "__mro__", [thing]):
+            found = _commented(each) | _parameters(each) | found
+    return found
+
+
+def _commented(described: Any) -> dict[str, tuple[str, str]]:
+    """Map each field of a class of netsim with a comment to no type and the comment."""
+    if not (inspect.isclass(described) and described.__module__.startswith("netsim.")):
+        return {}
+    return {name: ("", re.sub(r"^ *#: ", "", before, flags=re.MULTILINE) or after)
+            for before, name, after in _COMMENT.findall(inspect.getsource(described))
+            if before or after}
+
+
 def _parameters(described: Any) -> dict[str, tuple[str, str]]:
     """Map each parameter in the docstring of a class or function to its type and its text."""
     if described is None:
         return {}
-    section = _written_out(described).partition("Parameters\n----------\n")[2]
-    section = re.split(r"\n\n\w+\n-+\n", section)[0]
-    return {name: (type, text) for names, type, text in _ENTRY.findall(section)
-            for name in names.split(", ")}
+    sections = re.split(r"^(\w+)\n-{4,}\n", _written_out(described), flags=re.MULTILINE)
+    # Parameters come later, as they count where attributes have the same names.
+    return {name: (type, text)
+            for heading, section in sorted(zip(sections[1::2], sections[2::2], strict=True))
+            if heading in ("Attributes", "Parameters")
+            for names, type, text in _ENTRY.findall(section) for name in names.split(", ")}

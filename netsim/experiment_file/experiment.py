@@ -17,6 +17,7 @@ from pydantic import (
     Tag,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -69,6 +70,12 @@ from netsim.workload import Workload
 #: Policies of a cluster besides the allocator, each chosen by a name or a table with a name.
 POLICIES = ("scheduler", "placement", "execution")
 
+#: The name of an experiment, which is also that of a folder.
+_NAME = r"\w[\w.+-]{0,99}"
+
+#: The tables that are kept by default.
+_RECORD = ["jobs", "coflows"]
+
 _RESOLVED = ("network", "cluster", "edge_cloud", "workload", *POLICIES, "transport", "allocator")
 
 _Workloads = Annotated[
@@ -93,7 +100,7 @@ class Experiment(Table):
         One line of text.
     seed : int
         Seed of the placement of jobs, and of the workload unless it has its own.
-    observe_interval, until, record, check
+    observe_interval, until, record, check, events, epsilon
         As for `netsim.simulate`.
     network : NetworkTable, optional
     cluster : ClusterTable, optional
@@ -110,13 +117,10 @@ class Experiment(Table):
         On a cluster.
     transport : TransportTable, optional
         On an edge-cloud.
-    epsilon : float
-        On an edge-cloud, as for `netsim.simulate`.
     lp_bound : float, optional
         On an edge-cloud: compute the LP bound, with slots of this length in seconds; see
         `netsim.lp_bound`. Not computed by default.
     allocator : AllocatorTable or str
-    events : list of EventTable
     stragglers : dict of str to float, optional
         Factors by which computation is slower, by host or server.
     compare : CompareTable
@@ -135,12 +139,14 @@ class Experiment(Table):
     <BigSwitch 'big-switch': 128 hosts, 256 links>
     """
 
-    name: str = "experiment"
+    name: Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"})] = "experiment"
     description: str = ""
     seed: Annotated[int, Field(ge=0)] = 0
     observe_interval: Interval = 0.0
     until: PositiveSeconds = None
-    record: list[str] = Field(default_factory=lambda: ["jobs", "coflows"])
+    record: Annotated[list[str], WithJsonSchema({
+        "type": "array", "items": {"enum": [*RECORDS, *EDGE_TABLES]}, "default": _RECORD})] = Field(
+            default_factory=lambda: [*_RECORD])
     check: bool = True
     cluster: ClusterTable | None = None
     edge_cloud: EdgeCloudTable | None = None
@@ -185,7 +191,7 @@ class Experiment(Table):
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
-        if not re.fullmatch(r"\w[\w.+-]{0,99}", name):
+        if not re.fullmatch(_NAME, name):
             raise InputError("must have at most 100 letters, digits and _ . + -, because it "
                              f"names a folder, not {name!r}")
         return name

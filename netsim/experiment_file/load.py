@@ -18,6 +18,7 @@ from netsim.base.units import is_digits, parse_value, question_units
 from netsim.base.values import as_list, known_names, plain
 from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment, spec_hash, table_at
+from netsim.experiment_file.lines import line_of, lines_of_keys
 from netsim.experiment_file.ranges import Points, Range
 from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
@@ -138,8 +139,8 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
     ------
     SpecError
         If anything is wrong in the file; the message lists all problems, each with its key path
-        and the override that caused it, if any. If the file names code or files although it must
-        not, nothing is loaded, and nothing outside of its folder is read.
+        and its line in the file, or the override that caused it. If the file names code or files
+        although it must not, nothing is loaded, and nothing outside of its folder is read.
     UnknownNameError
         If there is neither a file nor a ready-made experiment of this name.
     """
@@ -153,17 +154,20 @@ class Draft:
     """The unchecked keys of an experiment, and the overrides that replaced some of them."""
 
     def __init__(self, keys: dict[str, Any], path: Path | None = None, *,
-                 plugins: bool = True) -> None:
+                 plugins: bool = True, text: str = "") -> None:
         #: Keys as in a file, changed in place; the file that they were read from, if any.
         self.keys, self.path, self.plugins = keys, path, plugins
         _expand_policies(keys)
-        self._settings: list[str] = []
+        self._text = text  # of the file, for the lines of its keys
+        #: What did not come from the file: paths of keys, and the overrides; "" for arguments.
+        self._settings: list[tuple[list[str], str]] = []
 
     @classmethod
     def read(cls, source: str | Path, *, plugins: bool = True) -> Draft:
         """Read an experiment file; see `load_experiment`."""
         path = _locate(source)
-        keys = _read(path)
+        text, keys = _read(path)
+        draft = cls(keys, path, plugins=plugins, text=text)
         problems = []
         with nullcontext() if plugins else confined(path.parent):
             for table, place, key, file in files_named(keys):
@@ -171,10 +175,10 @@ class Draft:
                 if (reason := refusal(table[place])) is not None:
                     problems.append(f"{key}: {file!r} {reason}")
         if problems:
-            raise SpecError(problems, path)
+            raise draft.error(problems)
         keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-.+")[:100]
                         or "experiment")
-        return cls(keys, path, plugins=plugins)
+        return draft
 
     @classmethod
     def of(cls, experiment: Experiment) -> Draft:
@@ -188,7 +192,7 @@ class Draft:
 
     def copy(self) -> Draft:
         """Make an independent copy."""
-        draft = Draft(copy.deepcopy(self.keys), self.path, plugins=self.plugins)
+        draft = Draft(copy.deepcopy(self.keys), self.path, plugins=self.plugins, text=self._text)
         draft._settings = [*self._settings]
         return draft
 
@@ -210,13 +214,17 @@ class Draft:
         _relabel(self.keys, [*parents, last], value)
         table[_key(table, last, setting)] = plain(value)
         _expand_policies(self.keys)
-        self._settings.append(setting)
+        self.replaced(key, setting)
+
+    def replaced(self, key: str, setting: str = "") -> None:
+        """Note that the value of a key is not that of the file."""
+        self._settings.append((_path(key), setting))
 
     def build(self, single: bool = False) -> Experiment:
         """Make the experiment; with `single`, without its tables ``compare`` and ``sweep``."""
         if not self.plugins and (named := code_named(self.keys)):
-            raise SpecError([f"{each} names code to load, which is not allowed without plug-ins"
-                             for each in named], self.path)
+            raise self.error(f"{each} names code to load, which is not allowed without plug-ins"
+                             for each in named)
         try:
             # In Python, numbers are in base units.
             with (nullcontext() if self.plugins else self._confined(),
@@ -225,8 +233,19 @@ class Draft:
                 return Experiment(**{name: value for name, value in self.keys.items()
                                      if not (single and name in ("compare", "sweep"))})
         except SpecError as error:
-            raise SpecError([_attributed(problem, self._settings) for problem in error.problems],
-                            self.path) from None
+            raise self.error(error.problems) from None
+
+    def error(self, problems: Iterable[str]) -> SpecError:
+        """Make the error of problems that begin with keys, whose lines or overrides it names."""
+        told, lines = [], []
+        known = lines_of_keys(self._text)
+        for problem in problems:
+            where = problem.partition(":")[0].split(".")
+            setting = next((setting for path, setting in reversed(self._settings)
+                            if where[:len(path)] == path), None)
+            told.append(f"{problem} (set by {setting!r})" if setting else problem)
+            lines.append(line_of(problem, known) if setting is None else None)
+        return SpecError(told, self.path, lines)
 
     def _confined(self) -> AbstractContextManager[None]:
         """Restrict reading to the folder of the file, and to files that overrides name."""
@@ -238,14 +257,18 @@ class Draft:
 
 def ready_made_experiments() -> dict[str, str]:
     """List the ready-made experiments: name to one-line description."""
-    tables = {path.stem: _read(path) for path in sorted(_folder().glob("*.toml"))}
+    tables = {path.stem: _read(path)[1] for path in sorted(_folder().glob("*.toml"))}
     return {name: str(table.get("description", "")) for name, table in tables.items()
             if "workload" in table}
 
 
 def template(of: str = "network") -> str:
-    """Read the experiment file for ``"network"``, ``"cluster"`` or ``"edge"`` with every option."""
-    return read_text(Path(__file__).with_name(f"template-{of}.toml"))
+    """Read the experiment file for ``"network"``, ``"cluster"`` or ``"edge"`` with every option.
+
+    Its first line names the schema that comes with netsim, for editors.
+    """
+    schema = Path(__file__).resolve().with_name("experiment.schema.json").as_uri()
+    return f"#:schema {schema}\n" + read_text(Path(__file__).with_name(f"template-{of}.toml"))
 
 
 def write_template(path: str | Path, of: str = "network") -> Path:
@@ -276,11 +299,12 @@ def _locate(source: str | Path) -> Path:
     raise UnknownNameError("experiment", name, known)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    """Read a file: its text and its keys."""
     text = ""
     try:
         text = read_text(path)
-        return tomllib.loads(text)
+        return text, tomllib.loads(text)
     except OSError as error:
         raise SpecError([f"cannot be read: {error.strerror}"], path) from error
     except (ValueError, RecursionError) as error:
@@ -299,16 +323,6 @@ def _path(key: str) -> list[str]:
                                               ["compare", "schedulers"])):
         return named
     return parts
-
-
-def _attributed(problem: str, overrides: Iterable[str]) -> str:
-    """Append to a problem the override that caused it, if there is one."""
-    where = problem.partition(":")[0].split(".")
-    for override in reversed(list(overrides)):
-        path = _path(override.partition("=")[0])
-        if where[:len(path)] == path:
-            return f"{problem} (set by {override!r})"
-    return problem
 
 
 def _relabel(keys: Mapping[str, Any], path: list[str], value: Any) -> None:
@@ -375,6 +389,9 @@ def prepare(experiment: Experiment | str | Path | Draft,
         table = table | {"seeds": seeds if isinstance(seeds, int) else plain(list(seeds))}
         seeds_of(table["seeds"])
     draft.keys["sweep"] = table
+    for key, given in (("vary", vary), ("points", points), ("seeds", seeds)):
+        if given is not None:
+            draft.replaced(f"sweep.{key}")
     grid = _base(draft).sweep
     del draft.keys["sweep"]
     if not grid.vary and grid.seeds == 1:

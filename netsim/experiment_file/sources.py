@@ -46,8 +46,8 @@ class _SourceTable(OpenTable):
     to build it, the name is only a label.
     """
 
-    name: str | None = None
-    file: str | None = None
+    name: str | None = None  #: of a ready-made one; with a file or a kind, a label
+    file: str | None = None  #: path of a file to read, relative to the experiment file
     sha256: str | None = None  #: expected digest of `file`
 
 
@@ -57,7 +57,7 @@ class NetworkTable(_SourceTable):
     All keys without a field are options of the kind's builder in `netsim.network.TOPOLOGIES`.
     """
 
-    kind: str | None = None
+    kind: str | None = None  #: of network to build with the options, or ``"module:function"``
     _built: networks.Topology = PrivateAttr()
 
     @model_validator(mode="after")
@@ -115,7 +115,7 @@ class WorkloadTable(_SourceTable):
     ``model``, and ``pattern`` for the format ``pattern``. A name beside ``llm`` is the job's.
     """
 
-    format: str | None = None
+    format: str | None = None  #: to read or generate jobs, or ``"module:function"``
     seed: int = 0  #: of everything random in the workload; by default, that of the experiment
     _request: Request = PrivateAttr()
     _built: Workload = PrivateAttr()

@@ -195,8 +195,8 @@ class CompareTable(Table):
     Schedulers are compared on a cluster or an edge-cloud, instead of allocators.
     """
 
-    allocators: list[AllocatorTable] = []
-    schedulers: list[SchedulerTable] = []
+    allocators: list[AllocatorTable] = []  #: names, names with options, or tables
+    schedulers: list[SchedulerTable] = []  #: likewise
     baseline: str | None = None  #: label of the policy that the others are compared with
 
 
@@ -268,9 +268,9 @@ class EdgeCloudTable(OpenTable):
     All keys other than those below are options.
     """
 
-    name: str | None = None
-    file: str | None = None
-    kind: str | None = None  #: as for `netsim.edge.files.make_edge_cloud`
+    name: str | None = None  #: of a ready-made one; with a file or a kind, a label
+    file: str | None = None  #: path of a file to read, relative to the experiment file
+    kind: str | None = None  #: of edge-cloud to make with the options
     seed: int = 0  #: of edge-clouds drawn at random; by default, that of the experiment
     _built: EdgeCloud = PrivateAttr()
 

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError, WithJsonSchema
 
 from netsim.base.files import read_bytes
-from netsim.base.units import LONG_INTERVAL, parse_bytes, parse_rate, parse_seconds
+from netsim.base.units import LONG_INTERVAL, UNITS, parse_bytes, parse_rate, parse_seconds
 from netsim.base.values import as_whole, plain, refuse_set
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.stragglers import check_factor
@@ -46,12 +46,28 @@ def check_digest(path: str | Path | None, sha256: str | None) -> None:
 #: Most seeds of a sweep; more are taken for a typing error, and would fill the memory.
 _MOST_SEEDS = 10**6
 
+#: What the schema says of a quantity, by base unit; "" if it depends on other keys.
+_SAID = {"s": 'Seconds, or with a unit: "10ms".', "B": 'Bytes, or with a unit: "40MB".',
+         "B/s": 'Bytes per second, or with a unit: "10Gbps".',
+         "": "Seconds, bytes or bytes per second, or with a unit."}
+
+
+def quantity_schema(unit: str) -> dict[str, Any]:
+    """The JSON schema of a quantity, by its base unit, a key of `UNITS`, or ""."""
+    known = [name for each in ([unit] if unit else UNITS) for name in UNITS[each]]
+    number = r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+    return {"description": _SAID[unit], "type": ["number", "string"], "minimum": 0,
+            "pattern": rf"^\s*{number}\s*({'|'.join(known)})?\s*$"}
+
+
 #: A duration or an instant, ``"10ms"`` or a number of seconds; kept in seconds.
-Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
+Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value)),
+                    WithJsonSchema(quantity_schema("s"))]
 
 #: The same, but not 0; None where it is not given.
 PositiveSeconds = Annotated[float | None, BeforeValidator(
-    lambda value: None if value is None else parse_seconds(value, strict=True))]
+    lambda value: None if value is None else parse_seconds(value, strict=True)),
+    WithJsonSchema(quantity_schema("s"))]
 
 
 def _interval(value: Any) -> float:
@@ -60,13 +76,15 @@ def _interval(value: Any) -> float:
 
 
 #: The same, for the observe interval.
-Interval = Annotated[float, BeforeValidator(_interval)]
+Interval = Annotated[float, BeforeValidator(_interval), WithJsonSchema(quantity_schema("s"))]
 
 #: ``"40MB"`` or a number of bytes.
-Bytes = Annotated[float, BeforeValidator(lambda value: parse_bytes(value))]
+Bytes = Annotated[float, BeforeValidator(lambda value: parse_bytes(value)),
+                  WithJsonSchema(quantity_schema("B"))]
 
 #: ``"10Gbps"`` or a number of bytes per second; kept in bytes per second.
-Rate = Annotated[float, BeforeValidator(lambda value: parse_rate(value, "capacity"))]
+Rate = Annotated[float, BeforeValidator(lambda value: parse_rate(value, "capacity")),
+                 WithJsonSchema(quantity_schema("B/s"))]
 
 
 def _stragglers(given: object) -> object:
@@ -79,7 +97,8 @@ def _stragglers(given: object) -> object:
 
 
 #: Factors by host; keys are strings, as in a file.
-Stragglers = Annotated[dict[str, float], BeforeValidator(_stragglers)]
+Stragglers = Annotated[dict[str, float], BeforeValidator(_stragglers), WithJsonSchema(
+    {"type": "object", "additionalProperties": {"type": "number", "minimum": 1}})]
 
 
 def _name_or_number(of: str, value: object) -> object:
@@ -89,10 +108,12 @@ def _name_or_number(of: str, value: object) -> object:
 
 
 #: A link's name or number.
-LinkName = Annotated[Any, BeforeValidator(partial(_name_or_number, "link"))]
+LinkName = Annotated[Any, BeforeValidator(partial(_name_or_number, "link")),
+                     WithJsonSchema({"type": ["string", "integer"]})]
 
 #: The same, for a host.
-HostName = Annotated[Any, BeforeValidator(partial(_name_or_number, "host"))]
+HostName = Annotated[Any, BeforeValidator(partial(_name_or_number, "host")),
+                     WithJsonSchema({"type": ["string", "integer"]})]
 
 
 def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:

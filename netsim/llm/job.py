@@ -169,9 +169,9 @@ class _Assembly:
 
 # --- jobs ----------------------------------------------------------------------------------
 def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: int = 0,
-            arrival_s: Quantity = 0.0, iterations: int = 1, hosts: Sequence[int] | None = None,
-            name: str | None = None, weight: float = 1.0, group: int | str | None = None,
-            **setup: Any) -> JobSpec:
+            arrival_s: Quantity = 0.0, iterations: int = 1,
+            hosts: Sequence[int | str] | None = None, name: str | None = None,
+            weight: float = 1.0, group: int | str | None = None, **setup: Any) -> JobSpec:
     """Make a job that trains a large language model, following Megatron-LM and DeepSpeed.
 
     Parameters
@@ -182,7 +182,7 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
         replace some of its parameters.
     id, arrival_s, iterations
         As for `netsim.JobSpec`.
-    hosts : sequence of int, optional
+    hosts : sequence of int or str, optional
         The host of each rank; by default rank r runs on host r.
     name : str, optional
         A label; by default that of the model.

@@ -77,6 +77,7 @@ class TrainingSetup:
     micro_batch, global_batch : int
         Number of sequences in a micro-batch, and in an iteration.
     schedule : {"1f1b", "gpipe", "interleaved"}
+        Order of the forward and backward passes of a stage of the pipeline.
     group : int, optional
         Number of micro-batches that an interleaved pipeline processes as a group; `pp` by default.
     sequence_parallel : bool

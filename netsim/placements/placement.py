@@ -185,6 +185,7 @@ class RandomChoice(_All):
     Parameters
     ----------
     seed : int
+        Seed of the choices.
 
     Raises
     ------

@@ -21,7 +21,7 @@ from netsim.base.plugins import labelled, parse_named, parse_policy
 from netsim.base.values import check_options, plain, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
-from netsim.errors import InputError, NetsimError, NetsimWarning, SpecError, UnknownNameError
+from netsim.errors import InputError, NetsimError, NetsimWarning, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, spec_hash, table_at
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.ranges import Points, Range, combinations
@@ -218,7 +218,7 @@ def runs_of_experiment(draft: Draft, grid: SweepTable,
     `only` says whether to list a combination, given its values by column of the tables.
     """
     for key in grid.vary:
-        _check_key(key)
+        _check_key(draft, key)
     if free := _free_in_file(draft, grid):
         _tell_who_is_free([as_cell(each) for each in free])
     return [run for chosen in combinations(grid.vary, grid.points)
@@ -241,10 +241,10 @@ def _free_in_file(draft: Draft, grid: SweepTable) -> list[Any]:
     return [value for value, is_free in zip(varied, free, strict=True) if is_free]
 
 
-def _check_key(key: str) -> None:
+def _check_key(draft: Draft, key: str) -> None:
     for fixed, instead in _FIXED.items():
         if key == fixed or key.startswith(f"{fixed}."):
-            raise SpecError([f"sweep.vary: {key!r} cannot be varied: {instead}"])
+            raise draft.error([f"sweep.vary: {key!r} cannot be varied: {instead}"])
 
 
 def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free: Sequence[Any]
@@ -265,7 +265,7 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
     if not first.allocates:
         varied = dict.fromkeys(key.partition(".")[0] for key in values)
         if problems := problems_of_arguments("cluster by a model", varied):
-            raise SpecError([f"sweep.vary: {name}: {why}" for name, why in problems])
+            raise variant.error(f"sweep.vary: {name}: {why}" for name, why in problems)
     if first.edge_cloud is not None:  # checked here for its warnings: processes of a sweep are mute
         check(first.run_spec())
     resolved = first.resolved()

@@ -297,7 +297,7 @@ def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
     try:
         found = label_in(given, {**labels, **own})
     except UnknownNameError as error:
-        raise SpecError([f"compare.baseline: {error}"], draft.path) from None
+        raise draft.error([f"compare.baseline: {error}"]) from None
     return found if found in labels else None
 
 

@@ -75,7 +75,7 @@ FORMATS = Registry(
     }, noun="format", group="formats")
 
 #: Classes whose fields are the ``**options`` of readers.
-_KEYWORDS: dict[str, type[Any]] = {**dict.fromkeys(("synthetic", "tiresias"), Construction),
+KEYWORDS: dict[str, type[Any]] = {**dict.fromkeys(("synthetic", "tiresias"), Construction),
                                    "llm": TrainingSetup,
                                    **dict.fromkeys(_OF_CLUSTERS, ClusterConstruction)}
 
@@ -111,7 +111,7 @@ class Format:
         found: dict[str, Any] = {}
         for name, each in inspect.signature(self.read).parameters.items():
             if each.kind is each.VAR_KEYWORD and self.name in FORMATS:
-                found |= {field.name: field.default for field in fields(_KEYWORDS[self.name])
+                found |= {field.name: field.default for field in fields(KEYWORDS[self.name])
                           if field.name not in found}
             elif each.kind is not each.VAR_KEYWORD and name not in ("path", "seed"):
                 found[name] = each.default

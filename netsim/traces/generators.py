@@ -289,7 +289,7 @@ def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantit
 
 @known_names
 def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
-        hosts: Sequence[int] | None = None, job_name: str | None = None, weight: float = 1.0,
+        hosts: Sequence[int | str] | None = None, job_name: str | None = None, weight: float = 1.0,
         group: int | str | None = None, seed: int = 0, **setup: Any) -> Workload:
     """Train a large language model: one job, as Megatron-LM and DeepSpeed run it.
 
@@ -299,7 +299,7 @@ def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
         A ready-made transformer (``netsim list llms``), or its parameters; see `netsim.llm_job`.
     iterations : int
         Number of iterations.
-    hosts : sequence of int, optional
+    hosts : sequence of int or str, optional
         The host of each rank; by default rank r runs on host r.
     job_name : str, optional
         A label of the job; by default that of the model.

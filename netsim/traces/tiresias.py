@@ -72,13 +72,13 @@ class Construction:
     """
 
     iterations: int | None = None  #: of every job; the trace's own if None
-    arrival_scale: float = 1.0
+    arrival_scale: float = 1.0  #: factor by which arrival times are multiplied
     #: Bytes of the largest possible flow of the job with the longest iterations.
     length: Quantity = "1000MB"
     servers: int | None = None  #: P of every job; W if None
     servers_max: int | None = None  #: instead of `servers`: P is uniform from 1 to this number
     redraw: bool = False  #: whether each iteration draws new flow sizes
-    ranks_per_gpu: int = 2
+    ranks_per_gpu: int = 2  #: workers per GPU
     #: Pattern of an iteration instead of pushes and pulls, as for `JobSpec`; it gets L_j bytes.
     pattern: str | Mapping[str, Any] | None = None
 

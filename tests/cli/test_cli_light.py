@@ -17,7 +17,7 @@ NOT_SMALL = {"numpy", "pydantic", "rich", "networkx"}
 EXPERIMENT = "netsim.experiment_file.experiment"
 
 HELP = [[*command, "--help"] for command in (
-    [], ["run"], ["compare"], ["list"], ["init"], ["predict"], ["trace", "check"])]
+    [], ["run"], ["compare"], ["list"], ["init"], ["schema"], ["predict"], ["trace", "check"])]
 LISTS = [["list"], ["list", "allocators"], ["list", "schedulers"]]
 SMALL = [["list", "allocators", "sebf"], ["list", "workloads"], ["init"],
          ["topo", "show", "big-switch-128-10g"]]

@@ -69,6 +69,10 @@ def test_init_writes_the_template_and_says_how_to_run_it(netsim, here) -> None:
     assert netsim("run", "other.toml", "--set", "workload.jobs=2").exit_code == 0
 
 
+def test_the_schema_is_printed_as_json(netsim) -> None:
+    assert json.loads(netsim("schema").stdout)["properties"]["allocator"]["default"] == "maxmin"
+
+
 def test_init_writes_over_nothing(refused, netsim) -> None:
     netsim("init")
     assert refused("init") == "experiment.toml: exists already, and is left as it is\n"

@@ -170,8 +170,8 @@ def test_no_ccts_where_coflows_are_not_recorded(netsim) -> None:
     (["fig2.toml", "--set", "network.capacity=-1Gbps"], "fig2.toml: network.capacity: egress capaci"
      "ty must be greater than 0, not '-1Gbps' (set by 'network.capacity=-1Gbps')\n"),
     (["fig2.toml", "--set", "network.capacity=nan"], "fig2.toml: network.capacity: "),
-    (["fig2.toml", "--set", "network.hosts=1"], "fig2.toml: workload: job 0: host 1 is out of ra"),
-    (["fig2.toml", "--set", "workload.name=parrot-60"], "fig2.toml: workload: job 0 needs"),
+    (["fig2.toml", "--set", "network.hosts=1"], "fig2.toml:4: workload: job 0: host 1 is out of "),
+    (["fig2.toml", "--set", "workload.name=parrot-60"], "fig2.toml:4: workload: job 0 needs"),
     (["fig2.toml", "--set", "allocator=parrot:theta_max=1"],
      "fig2.toml: allocator.theta_max: theta_max must be a number in [0.5, 1), not 1 (set by "
      "'allocator=parrot:theta_max=1')\n"),
@@ -191,8 +191,9 @@ def test_all_problems_are_said_at_once(refused, here) -> None:
                                    'hosts = 4\ncapacity = "5"\negress = "x"\n')
     lines = refused("run", "bad.toml").splitlines()
     assert lines[0] == "bad.toml: 4 problems:"
-    assert [line.split(":")[0] for line in lines[1:]] == [
-        "  - seed", "  - network.egress", "  - workload", "  - observe"]
+    assert [line.partition(": must")[0].split(": ")[:2] for line in lines[1:]] == [
+        ["  - line 1", "seed"], ["  - line 7", "network.egress"], ["  - workload", "is required"],
+        ["  - line 2", "observe"]]
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
@@ -210,7 +211,7 @@ def test_bad_traces_are_named_with_file_and_line(refused, here, name, text, mess
     (here / "e.toml").write_text('[network]\nname = "parrot-fig2"\n'
                                  f'[workload]\nfile = "{name}"\n')
     found = refused("run", "e.toml")
-    assert found.startswith("e.toml: workload.file: ")
+    assert found.startswith("e.toml:4: workload.file: ")
     assert message in found
 
 

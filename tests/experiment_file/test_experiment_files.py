@@ -214,6 +214,41 @@ def test_problems_name_the_file_and_the_key(file) -> None:
     assert [line.partition(":")[0] for line in lines[1:]] == ["  - seed", "  - observe_intervall"]
 
 
+@pytest.mark.parametrize(("more", "overrides", "problems"), [
+    ("[compare]\nallocators = [{ name = 'aalo', queues = 0 }]\n", [],
+     ["{file}:{end}: compare.allocators.0.queues: queues must "]),
+    ("[compare]\nallocators = [\n  'lccf',\n  'fofi']\n", [],
+     ["{file}:{end}: compare.allocators.1.name: unknown allocator 'fofi'"]),
+    ("[[events]]\nat = 1\nfactor = 0\nlink = 9\n", [], ["{file}:{end}: events.1.link: network "]),
+    ("[[events]]\n", [], ["{file}:{end}: events.1.at: is required"]),
+    ("[compare]\nbaselin = 'fifo'\n", ["seed=-1", "allocator=fofi"], [
+        "{file}: 3 problems:", "  - seed: must be greater than or equal to 0, not -1 (set by 's",
+        "  - allocator.name: unknown", "  - line {end}: compare.baselin: unknown key"]),
+    ("[sweep]\nvary = {}\nseed = 0\n", ["sweep.vary={until=3}"], [
+        "{file}: 2 problems:", "  - sweep.vary.until: must be", "  - line {end}: sweep.seed: "]),
+])
+def test_problems_name_the_line_of_the_key_if_the_file_has_it(file, more, overrides, problems):
+    file.write_text(file.read_text() + more)
+    told = {"file": file, "end": file.read_text().count("\n")}
+    with pytest.raises(SpecError) as caught:
+        netsim.load_experiment(file, overrides)
+    said = str(caught.value).splitlines()
+    for line, problem in zip(said, problems, strict=True):
+        assert line.startswith(problem.format(**told)), said
+
+
+@pytest.mark.parametrize(("vary", "seeds", "line"), [
+    (None, None, ":{}"), ({"until": ["1 parsec"]}, None, ""), (None, 3, ":{}")])
+def test_what_replaces_a_table_of_a_sweep_has_no_line(file, vary, seeds, line):
+    """The table that stands in the file is not to blame for the values given instead."""
+    file.write_text(file.read_text() + "[sweep.vary]\nuntil = 3\n")
+    place = line.format(file.read_text().count("\n"))
+    with pytest.raises(SpecError) as caught:
+        netsim.sweep_experiment(file, vary, seeds=seeds)
+    key = "until" if vary else "sweep.vary.until"
+    assert str(caught.value).startswith(f"{file}{place}: {key}: ")
+
+
 @pytest.mark.parametrize(("content", "message"), [
     (b"seed = ", "is not TOML: Invalid value (at end of document)"),
     (b"seed = 1\nseed = 2\n", "is not TOML: Cannot overwrite a value (at line 2"),

@@ -226,17 +226,16 @@ class ClusterConstruction:
     max_gpus: int | None = None  #: drop larger jobs; without it, `_MOST_GPUS` is an upper limit
     #: After the history, run only this number of consecutive jobs, from a random one on.
     sample: int | None = None
-    arrival_scale: float = 1.0
+    arrival_scale: float = 1.0  #: factor by which times of submission are multiplied
     iteration_scale: float = 1.0  #: factor on numbers of iterations, also of the history
     #: Share of the jobs that have one GPU, instead of that of the trace. Groups of jobs are set to
     #: one GPU in random order until it is reached. The jobs of the other groups have more: their
     #: own number, or that of a random job, drawn for the group.
     single_gpu_share: float | None = None
-    #: Rates of a NIC and inside a server, and GPUs per server, with which numbers of iterations are
-    #: computed, whichever network is simulated.
+    #: Rate of a NIC with which numbers of iterations are computed, whichever network is simulated.
     base_nic: Quantity = "10Gbps"
-    intra: Quantity = "300GB/s"
-    gpus_per_server: int = 8
+    intra: Quantity = "300GB/s"  #: rate inside a server with which they are computed
+    gpus_per_server: int = 8  #: GPUs of a server with which they are computed
     #: Merge the iterations of jobs that have more, by 2, 4, 8, ...: such an iteration has as many
     #: times the computation and the bytes, so that a job takes about as long on the fabric in fewer
     #: steps. Not for workloads with a history, which counts iterations as they are.

@@ -245,7 +245,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
                 drop_long: bool = False,
                 peak_flops: float | None = None, memory_rate: Quantity | None = None,
                 layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
-                keep: str = "buffer", iterations: int = 1, hosts: Sequence[int] | None = None,
+                keep: str = "buffer", iterations: int = 1, hosts: Sequence[int | str] | None = None,
                 seed: int = 0) -> Workload:
     """Read execution traces of Chakra as one job, from a file per rank.
 
@@ -287,7 +287,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
         the size of its input.
     iterations : int
         How often the job repeats the trace.
-    hosts : sequence of int, optional
+    hosts : sequence of int or str, optional
         The host of each rank; by default rank r runs on host r.
     seed : int
         The workload's seed; nothing is drawn here.

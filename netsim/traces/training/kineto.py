@@ -144,8 +144,8 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
                 cpu: str = "recorded", replay: bool = False, drop_long: bool = False,
                 step: int | None = None,
                 layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
-                keep: str = "buffer",
-                iterations: int = 1, hosts: Sequence[int] | None = None, seed: int = 0) -> Workload:
+                keep: str = "buffer", iterations: int = 1,
+                hosts: Sequence[int | str] | None = None, seed: int = 0) -> Workload:
     """Read profiles of PyTorch, as Kineto writes them, as one job, from a file per rank.
 
     Kernels and copies on the GPU become computations. Kernels of NCCL become collectives, which
@@ -183,7 +183,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         the size of its input.
     iterations : int
         How often the job repeats the profile.
-    hosts : sequence of int, optional
+    hosts : sequence of int or str, optional
         The host of each rank; by default rank r runs on host r.
     seed : int
         The workload's seed; nothing is drawn here.

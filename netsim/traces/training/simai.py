@@ -50,8 +50,8 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                nic: Quantity | None = None, efficiency: str | Path | None = None,
                busbw: str | Path | None = None,
                overlap: Mapping[str, float] | None = None, strict: bool = False,
-               skip_init: bool = True, iterations: int = 1, hosts: Sequence[int] | None = None,
-               seed: int = 0) -> Workload:
+               skip_init: bool = True, iterations: int = 1,
+               hosts: Sequence[int | str] | None = None, seed: int = 0) -> Workload:
     """Read a workload of SimAI (``.txt``) or AICB (``.csv``) as one job of identical ranks.
 
     Parameters
@@ -97,7 +97,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
         Whether to leave out the rows of a ``.csv`` before its first iteration.
     iterations : int
         Number of iterations.
-    hosts : sequence of int, optional
+    hosts : sequence of int or str, optional
         The host of each rank; by default rank r runs on host r.
     seed : int
         The workload's seed; nothing is drawn here.

@@ -241,6 +241,7 @@ def test_a_file_whose_jobs_do_not_suit_the_options_is_named(trace) -> None:
     ({"most_iterations": 0, "train": 0}, "most_iterations must be a whole number"),
     ({"models": "vgg19"}, "models must be a list of names, not 'vgg19'"),
     ({"models": []}, "models must be a list of names"),
+    ({"models": 3}, "models must be a list of names, not 3"),
     ({"models": ["vgg-19"]}, "unknown model 'vgg-19'"),
     ({"train": "most"}, "train must be .* not 'most'"),
     ({"arrival_scale": float("nan")}, "arrival_scale must be .* not nan"),
