@@ -162,11 +162,11 @@ class DCLAS(Allocator):
                 raise InputError(f"queues: the last of {self.queues} queues would begin at "
                                  f"infinity with factor {self.factor!r}", "queues")
             return limits
-        self.thresholds = as_list(self.thresholds, "thresholds", Quantity, "sizes")
+        self.thresholds = list(as_list(self.thresholds, "thresholds", Quantity, "sizes"))
         limits = np.array([parse_bytes(each, "thresholds", strict=True, usual=SMALL_SIZE)
                            for each in self.thresholds])
         if np.any(np.diff(limits) <= 0):
-            raise InputError(f"thresholds must increase, not {list(self.thresholds)!r}",
+            raise InputError(f"thresholds must increase, not {self.thresholds!r}",
                              "thresholds")
         return limits
 
@@ -176,7 +176,7 @@ class DCLAS(Allocator):
             as_choice(self.weights, "weights", ("linear", "strict"))
             weights = np.arange(queues, 0.0, -1.0)
             return weights if self.weights == "linear" else np.zeros(queues)
-        self.weights = as_list(self.weights, "weights", int | float, "numbers")
+        self.weights = list(as_list(self.weights, "weights", int | float, "numbers"))
         if len(self.weights) != queues:
             raise InputError(f"weights must be one for each of the {queues} queues, "
                              f"not {len(self.weights)} numbers", "weights")

@@ -62,9 +62,8 @@ from netsim.experiment_file.values import (
 from netsim.network import Topology
 from netsim.results.result import EDGE_TABLES
 from netsim.results.tables import RECORDS
-from netsim.simulation.compatibility import without_preemption
+from netsim.simulation.compatibility import problems_of, without_preemption
 from netsim.simulation.run_spec import NOT_FOR, RunSpec
-from netsim.simulation.targets import problems_of
 from netsim.workload import Workload
 
 #: Policies of a cluster besides the allocator, each chosen by a name or a table with a name.

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim import edge
@@ -24,7 +26,7 @@ from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.edge.schedule import why_only_cloud
 from netsim.edge.setting import EdgeSetting
 from netsim.edge.transport import ConstantTransport, TransportKind
-from netsim.engine.preemption import Preemption, on_edge
+from netsim.engine.preemption import Preemption, as_preemption, on_edge
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.jobs.patterns import model_coflows
@@ -37,6 +39,7 @@ from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.schedulers.plan import check_at_start
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler, schedules
 from netsim.simulation.events import Change, FaultEvent, changes_of
+from netsim.simulation.run_spec import RunSpec, problems_of_arguments
 from netsim.workload import JobSpec, Workload
 
 if TYPE_CHECKING:
@@ -584,7 +587,67 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
     return problems
 
 
-# --- options of preemption ------------------------------------------------------------------
+# --- whole runs ----------------------------------------------------------------------------
+def problems_of(spec: RunSpec, keys: Iterable[str] = (),
+                schedulers: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[str, str]]:
+    """List why a run is refused: keys of a file, and messages; the run itself raises the first.
+
+    `keys` are further keys that a file has, and `schedulers` those that it compares, by their keys.
+    The network and the workload must be built, and accepted by `check_jobs`.
+    """
+    what, jobs, given = spec.network, spec.workload, [*spec.given, *keys]
+    if isinstance(what, EdgeCloud):
+        return _problems_on_edge(what, jobs, spec, given, schedulers)
+    if not isinstance(what, Cluster):
+        return problems_of_arguments("network", given)
+    problems = problems_of_arguments("cluster", given)
+    if paused := problem_of_pauses(jobs, as_preemption(spec.preemption).keep):
+        problems.append(("preemption.keep", paused))
+    else:
+        problems += problems_of_cluster(what, jobs, spec.scheduler, spec.placement, spec.execution,
+                                        spec.seed, spec.events)
+    with suppress(InputError):  # which `problems_of_cluster` has told
+        if not policies_of(execution=spec.execution, jobs=jobs.jobs).model.uses_links:
+            problems += problems_of_arguments("cluster by a model", given)
+    return problems
+
+
+def _problems_on_edge(system: EdgeCloud, jobs: EdgeWorkload, spec: RunSpec, given: Sequence[str],
+                      schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
+    problems = problems_of_arguments("edge-cloud", given)
+    transport = make_transport(spec.transport)
+    if not transport.shares_links:
+        problems += problems_of_arguments("edge-cloud without links", given,
+                                          transport=TRANSPORTS.to_dict(transport)["name"])
+    own = {} if spec.scheduler is None and schedulers else {"scheduler": spec.scheduler}
+    made = {}
+    for key, policy in {**own, **schedulers}.items():
+        try:
+            made[key] = make_scheduler("a-online" if policy is None else policy)
+        except InputError as error:
+            problems.append((f"{key}.name", str(error)))
+    if problems:
+        return problems
+    if spec.preemption is not None and (
+            problem := _problem_of_preemption(spec.preemption, list(made.values()))):
+        return [("preemption", problem)]
+    setting = EdgeSetting(system, jobs.jobs)
+    return [(key if at == "scheduler" else at, why) for key, scheduler in made.items()
+            for at, why in problems_of_edge(setting, scheduler, transport, spec.allocator,
+                                            spec.events)]
+
+
+def _problem_of_preemption(options: Any, schedulers: Sequence[Any]) -> str:
+    """Say why options of preemption are refused; they may have no effect for some schedulers."""
+    for scheduler, free in zip(schedulers, without_preemption(schedulers), strict=True):
+        if not free:
+            try:
+                preemption_on_edge(options, scheduler)
+            except InputError as error:
+                return str(error).removeprefix("preemption: ")
+    return ""
+
+
 def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
     """Find which of several compared schedulers on an edge-cloud ignore the options of preemption.
 

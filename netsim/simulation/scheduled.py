@@ -5,17 +5,14 @@ A run on a network needs none of what is imported here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from netsim.allocators import make_allocator
 from netsim.base.values import as_collection
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
-from netsim.edge.setting import EdgeSetting
 from netsim.edge.transport import LinkSettings
 from netsim.engine.preemption import as_preemption
 from netsim.errors import InputError, UnknownNameError
@@ -24,17 +21,12 @@ from netsim.network.files import as_network
 from netsim.results.link_recorder import LinkRecorder
 from netsim.results.result import EDGE_TABLES
 from netsim.results.tables import OF_LINKS, RECORDS
-from netsim.schedulers.registry import make_scheduler
 from netsim.simulation.compatibility import (
     edge_inputs_of,
     inputs_of,
-    policies_of,
     preemption_on_edge,
     problem_of_pauses,
-    problems_of_cluster,
-    problems_of_edge,
     wire_of,
-    without_preemption,
 )
 from netsim.simulation.events import capacities_of
 from netsim.simulation.faults import Faults
@@ -43,7 +35,6 @@ from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.run_spec import (
     TIMELINE,
     RunSpec,
-    problems_of_arguments,
     refuse_arguments,
 )
 from netsim.simulation.target import Target
@@ -67,61 +58,6 @@ def maker(what: Cluster | EdgeCloud, jobs: Workload | EdgeWorkload, spec: RunSpe
           ) -> Callable[[], Target]:
     """Check a run; return a function that makes its target, with the plans of the scheduler."""
     return (_on_edge if isinstance(what, EdgeCloud) else _on_cluster)(what, jobs, spec)  # type: ignore[operator]
-
-
-def problems_of(spec: RunSpec, keys: Iterable[str], schedulers: Mapping[str, Any]
-                ) -> list[tuple[str, str]]:
-    """List why a run is refused; see `netsim.simulation.targets.problems_of`."""
-    what, jobs, given = spec.network, spec.workload, [*spec.given, *keys]
-    if isinstance(what, EdgeCloud):
-        return _problems_on_edge(what, jobs, spec, given, schedulers)
-    assert isinstance(what, Cluster)
-    problems = problems_of_arguments("cluster", given)
-    if paused := problem_of_pauses(jobs, as_preemption(spec.preemption).keep):
-        problems.append(("preemption.keep", paused))
-    else:
-        problems += problems_of_cluster(what, jobs, spec.scheduler, spec.placement, spec.execution,
-                                        spec.seed, spec.events)
-    with suppress(InputError):  # which `problems_of_cluster` has told
-        if not policies_of(execution=spec.execution, jobs=jobs.jobs).model.uses_links:
-            problems += problems_of_arguments("cluster by a model", given)
-    return problems
-
-
-def _problems_on_edge(system: EdgeCloud, jobs: EdgeWorkload, spec: RunSpec, given: Sequence[str],
-                      schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    problems = problems_of_arguments("edge-cloud", given)
-    transport = make_transport(spec.transport)
-    if not transport.shares_links:
-        problems += problems_of_arguments("edge-cloud without links", given,
-                                          transport=TRANSPORTS.to_dict(transport)["name"])
-    own = {} if spec.scheduler is None and schedulers else {"scheduler": spec.scheduler}
-    made = {}
-    for key, policy in {**own, **schedulers}.items():
-        try:
-            made[key] = make_scheduler("a-online" if policy is None else policy)
-        except InputError as error:
-            problems.append((f"{key}.name", str(error)))
-    if problems:
-        return problems
-    if spec.preemption is not None and (
-            problem := _problem_of_preemption(spec.preemption, list(made.values()))):
-        return [("preemption", problem)]
-    setting = EdgeSetting(system, jobs.jobs)
-    return [(key if at == "scheduler" else at, why) for key, scheduler in made.items()
-            for at, why in problems_of_edge(setting, scheduler, transport, spec.allocator,
-                                            spec.events)]
-
-
-def _problem_of_preemption(options: Any, schedulers: Sequence[Any]) -> str:
-    """Say why options of preemption are refused; they may have no effect for some schedulers."""
-    for scheduler, free in zip(schedulers, without_preemption(schedulers), strict=True):
-        if not free:
-            try:
-                preemption_on_edge(options, scheduler)
-            except InputError as error:
-                return str(error).removeprefix("preemption: ")
-    return ""
 
 
 def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable[[], OnCluster]:

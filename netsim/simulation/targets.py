@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from netsim.allocators import make_allocator
@@ -14,7 +13,6 @@ from netsim.simulation.on_network import OnNetwork
 from netsim.simulation.run_spec import (
     TIMELINE,
     RunSpec,
-    problems_of_arguments,
     refuse_arguments,
 )
 from netsim.simulation.target import Target
@@ -68,16 +66,3 @@ def _maker(spec: RunSpec) -> Callable[[], Target]:
                        spec.record, spec.events, spec.check, TIMELINE if spec.timeline else (),
                        spec.stragglers)
     return lambda: target
-
-
-def problems_of(spec: RunSpec, keys: Iterable[str] = (),
-                schedulers: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[str, str]]:
-    """List why a run is refused: keys of a file, and messages; `target_of` raises the first.
-
-    `keys` are further keys that a file has, and `schedulers` those that it compares, by their keys.
-    The network and the workload must be built, and accepted by `check_jobs`.
-    """
-    if isinstance(spec.network, Topology):
-        return problems_of_arguments("network", [*spec.given, *keys])
-    found: list[tuple[str, str]] = _scheduled().problems_of(spec, keys, schedulers)
-    return found

@@ -47,7 +47,7 @@ def test_convert_draws_and_places(netsim, here) -> None:
     (["coflow-sample", "t.json", "--set", "limit"], "'limit' is not a setting; write it as KEY"),
     (["coflow-sample", "t.json", "--set", "limt=3"], "unknown option 'limt' (did you mean 'limi"),
     (["coflow-sample", "t.json", "--set", "jobs=3"], "unknown coflow-benchmark option 'jobs'; "),
-    (["coflow-sample", "t.json", "--set", "limit=x"], "limit must be a whole number from 1 to"),
+    (["coflow-sample", "t.json", "--set", "limit=x"], "limit must be a whole number of at least 1"),
 ])
 def test_bad_input(refused, here, arguments, message) -> None:
     (here / "bad.txt").write_text("2 1\n1 0 1 0 1 1:x\n")
