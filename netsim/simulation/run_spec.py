@@ -55,7 +55,7 @@ class RunSpec:
 
     network: Topology | Cluster | EdgeCloud | str | Path = field(metadata=_NEEDS_LINKS)
     workload: Any
-    until: float | None = None
+    until: Quantity | None = None
     timeline: bool = False
     stragglers: Mapping[Node, float] | None = field(default=None, metadata={
         "edge-cloud": "for hosts and servers; on an edge-cloud, the jobs define how long "
@@ -88,6 +88,11 @@ class RunSpec:
         convert(self, seed=as_whole, timeline=as_flag, check=as_flag, symmetry=as_flag,
                 observe_interval=parse_seconds,
                 until=optional(partial(parse_seconds, strict=True)))
+
+    @property
+    def interval(self) -> float:
+        """The observe interval in seconds."""
+        return float(self.observe_interval)
 
     @property
     def given(self) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from netsim.allocators import make_allocator
 from netsim.base.values import as_collection
@@ -54,10 +55,11 @@ def built(spec: RunSpec) -> tuple[Cluster | EdgeCloud, Workload | EdgeWorkload]:
     return what, as_workload(spec.workload, spec.seed)
 
 
-def maker(what: Cluster | EdgeCloud, jobs: Workload | EdgeWorkload, spec: RunSpec
-          ) -> Callable[[], Target]:
+def maker(what: Cluster | EdgeCloud, jobs: Any, spec: RunSpec) -> Callable[[], Target]:
     """Check a run; return a function that makes its target, with the plans of the scheduler."""
-    return (_on_edge if isinstance(what, EdgeCloud) else _on_cluster)(what, jobs, spec)  # type: ignore[operator]
+    if isinstance(what, EdgeCloud):
+        return _on_edge(what, jobs, spec)
+    return _on_cluster(what, jobs, spec)
 
 
 def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable[[], OnCluster]:
@@ -74,7 +76,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable
         refuse_arguments("cluster by a model", spec.given)
     allocator = make_allocator(spec.allocator) if on_fabric else None
     return partial(OnCluster, cluster, rings, policies, faults, spec.seed, spec.record, factors,
-                   allocator, spec.observe_interval, spec.check, preemption,
+                   allocator, spec.interval, spec.check, preemption,
                    TIMELINE if spec.timeline and on_fabric else ())
 
 
@@ -98,7 +100,7 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, spec: RunSpec) -> Callab
                          transport=TRANSPORTS.to_dict(transport)["name"])
     setting, decider, kind = edge_inputs_of(system, workload, spec.scheduler, transport,
                                             spec.seed, spec.epsilon, spec.allocator, spec.events)
-    sharing = LinkSettings(spec.allocator, spec.observe_interval,
+    sharing = LinkSettings(spec.allocator, spec.interval,
                            capacities_of(spec.events, system.network) if spec.events else (),
                            spec.check, recorder if recorder.watches_fabric else None)
     preemption = None if spec.preemption is None else preemption_on_edge(spec.preemption, decider)

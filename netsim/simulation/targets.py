@@ -62,7 +62,7 @@ def _maker(spec: RunSpec) -> Callable[[], Target]:
     if not isinstance(what, Topology):
         made: Callable[[], Target] = _scheduled().maker(what, jobs, spec)
         return made
-    target = OnNetwork(what, jobs, make_allocator(spec.allocator), spec.observe_interval, spec.seed,
+    target = OnNetwork(what, jobs, make_allocator(spec.allocator), spec.interval, spec.seed,
                        spec.record, spec.events, spec.check, TIMELINE if spec.timeline else (),
                        spec.stragglers)
     return lambda: target
