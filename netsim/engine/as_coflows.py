@@ -23,6 +23,7 @@ from netsim.engine.ledger import expected_iterations
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.jobs.graph import OperationGraph, StageGraph
 from netsim.jobs.plan import JobPlan, delayed, ecmp_key, has_operations
 from netsim.jobs.process import CompletedCoflow, JobProcess, JobRecorder
 from netsim.jobs.rank_process import RankProcess
@@ -266,17 +267,13 @@ class CoflowExecution(Execution):
         self._recorder.job_finished(job)
         self._ended.pop(job.index)(job.index)
 
-    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Pass a chain on to the recorder; never called, as all jobs here have processes."""
-        self._recorder.chain_begun(job, stages, places)
-
     def operations_begun(self, operations: Operations) -> None:
         """Pass a job of operations on to the recorder."""
         self._recorder.operations_begun(operations)
 
-    def graph_begun(self, job: int, operations: Operations) -> None:
+    def graph_begun(self, job: int, graph: StageGraph | OperationGraph) -> None:
         """Pass a graph on to the recorder; never called, as all jobs here have processes."""
-        self._recorder.graph_begun(job, operations)
+        self._recorder.graph_begun(job, graph)
 
 
 def _slowed_and_placed(slow: Callable[[tuple[Stage, ...]], tuple[Stage, ...]],

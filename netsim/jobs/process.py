@@ -17,7 +17,7 @@ from netsim.base.lazy import simpy
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.jobs.graph import Dag, StageGraph
+from netsim.jobs.graph import Dag, OperationGraph, StageGraph
 from netsim.jobs.plan import JobPlan
 from netsim.network import Topology
 from netsim.operations import Operations
@@ -66,17 +66,11 @@ class JobRecorder(Protocol):
     def job_finished(self, job: JobProcess) -> None:
         """Record the completion of a job."""
 
-    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Record that the fabric runs a job by itself.
-
-        `stages` are in the order of the chain, and `places` are their positions in the job.
-        """
-
     def operations_begun(self, operations: Operations) -> Any:
         """Called when a process begins to run a job of operations."""
 
-    def graph_begun(self, job: int, operations: Operations) -> None:
-        """Record that the fabric runs a job of operations by itself."""
+    def graph_begun(self, job: int, graph: StageGraph | OperationGraph) -> None:
+        """Record that the fabric runs a job by itself."""
 
 
 @dataclass(slots=True)
@@ -198,6 +192,12 @@ class JobProcess:
             self._leave()
         else:
             self._begin()
+
+    def _hand_over(self, graph: StageGraph | OperationGraph) -> None:
+        """Let the fabric run the job; this process does nothing afterwards."""
+        self._recorder.graph_begun(self.index, graph)
+        self._fabric.run_graph(self.index, graph.routed, graph.steps, self.plan.spec.iterations,
+                               max(self.arrival_s + graph.release_s - self._env.now, 0.0))
 
     def _announce(self) -> None:
         """Tell the fabric what remains of the job, and what is predicted of it.
@@ -390,17 +390,6 @@ class JobProcess:
                 and not np.array_equal(demand.hops["link"], transfer.demand.hops["link"])}
 
     # --- stages ---------------------------------------------------------------------------
-
-    def _hand_over(self, graph: Any) -> None:
-        """Let the fabric run the job; this process does nothing afterwards."""
-        stages = [graph.stages[k] for k in graph.dag.sequence]
-        demands = [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
-        wait = max(self.arrival_s + stages[0].release_s - self._env.now, 0.0)
-        self._recorder.chain_begun(self.index, stages, graph.dag.sequence)
-        self._fabric.run_chain(
-            self.index, demands, [stage.compute_s for stage in stages],
-            self.plan.spec.iterations * len(stages),
-            self._env.now + (wait + stages[0].compute_s))
 
     def _go_on(self, stages: _Iteration) -> None:
         """Continue the current iteration where it was paused."""

@@ -53,11 +53,6 @@ class RankProcess(JobProcess):
 
     # --- operations -------------------------------------------------------------------------
 
-    def _hand_over(self, graph: OperationGraph) -> None:
-        """Let the fabric run the job; this process does nothing afterwards."""
-        self._recorder.graph_begun(self.index, graph.operations)
-        self._fabric.run_graph(self.index, graph.rows, graph.routed, self.plan.spec.iterations)
-
     def _begin_iteration(self) -> None:
         """Begin, or repeat, the first iteration that is not complete."""
         self.graph = self.plan.graph(self.iteration)

@@ -9,28 +9,34 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import HasClock
 from netsim.fabric.graphs import Computed
 from netsim.fabric.records import COFLOW, FLOW
+from netsim.jobs.graph import OperationGraph, StageGraph
 from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology
 from netsim.operations import Operations
 from netsim.results.link_recorder import MOST_NOTED, LinkRecorder, categories
-from netsim.results.tables import DTYPES, OF_OTHERS, CoflowNumbers, Coflows, Ended, packed
+from netsim.results.tables import (
+    DTYPES,
+    OF_OTHERS,
+    CoflowNumbers,
+    Coflows,
+    Ended,
+    Ints,
+    packed,
+)
 from netsim.workload import Stage
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class ChainLog:
-    """The stages of chains in the order in which they send, and the operations of graphs.
-
-    A single coflow counts as a chain.
-    """
+class GraphLog:
+    """The stages and operations of jobs without a process, in the order in which they send."""
 
     def __init__(self, numbers: CoflowNumbers) -> None:
         self._numbers = numbers
@@ -48,30 +54,16 @@ class ChainLog:
         self._place, self._name = np.insert(self._place, at, 0), np.insert(self._name, at, 0)
         self._own = np.insert(self._own, at, -1)
 
-    def begin(self, job: int, stages: Sequence[Stage], places: Sequence[int],
-              names: Sequence[int]) -> None:
-        """Record the stages of a job in the order in which they send.
+    def begin(self, jobs: Ints, order: Ints, places: ArrayLike, names: ArrayLike,
+              own: ArrayLike = -1) -> None:
+        """Record stages, given by arrays with an entry per stage, or by one value for all.
 
-        `job` is an index in order of (arrival, id), `places` are the indices of the stages in the
-        job's list, and `names` the numbers of their names.
+        `jobs` are indices in order of (arrival, id), `order` says where in its job a stage sends,
+        `places` are the positions of stages in the lists of their jobs, `names` the numbers of
+        their names, and `own` the ids that stages give to coflows, or -1.
         """
-        first = self._first[job]
-        for k, (stage, place, name) in enumerate(zip(stages, places, names, strict=True), first):
-            self._place[k], self._name[k] = place, name
-            if stage.coflow_id is not None:
-                self._own[k] = stage.coflow_id
-
-    def begin_graph(self, job: int, names: NDArray[np.int64]) -> None:
-        """Record a job of operations; `names` has the number of each operation's name."""
-        first = self._first[job]
-        self._place[first:first + len(names)] = np.arange(len(names))
-        self._name[first:first + len(names)] = names
-
-    def begin_all(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
-                  names: NDArray[np.int64]) -> None:
-        """Record jobs of one stage each; `own` are the ids that stages give to coflows, or -1."""
-        first = self._first[jobs]
-        self._name[first], self._own[first] = names, own
+        at = self._first[jobs] + order
+        self._place[at], self._name[at], self._own[at] = places, names, own
 
     def describe(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
         """Make the identifying columns of some COFLOW rows: coflow, job, iteration and stage."""
@@ -98,8 +90,8 @@ class Listener(Protocol):
                     transfer: CoflowEvent | None) -> None:
         """See `Recorder.coflow_ended`."""
 
-    def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        """See `Recorder.chains_finished`; `last` marks the last coflows of their jobs."""
+    def done_without_process(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
+        """See `Recorder.finished_without_process`; `last` marks the last coflows of their jobs."""
 
     def job_done(self, job: int) -> None:
         """See `Recorder.job_finished`."""
@@ -110,8 +102,8 @@ class Recorder(LinkRecorder):
 
     Recording what only `beside` names must not affect the run. For links, a row then has the mean
     rate from one event to the next, even if flows end in between; decisions are left out while an
-    allocation is persistent. Coflows of chains are complete when their last bytes arrive; without a
-    clock, when these are sent.
+    allocation is persistent. Coflows without a process are complete when their last bytes arrive;
+    without a clock, when these are sent.
 
     Arrays by job are up to date after `pack`, and count completed coflows.
     """
@@ -135,14 +127,14 @@ class Recorder(LinkRecorder):
         self._keeps_flows = "flows" in self._rows
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
-        self._chains = ChainLog(numbers)
+        self._log = GraphLog(numbers)
         self._stages: dict[str, int] = {}
         self._computing: dict[str, int] = {}  # names of stages, and of streams
         self._streams: dict[str, int] = {}
         self._computed: list[tuple[Any, ...]] = []
         self._ended: list[Ended] = []
         self._flows_of: dict[CoflowEvent, bytes] = {}
-        self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
+        self._without_process: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
         self._others: list[tuple[Any, ...]] = []
         self.listener: Listener | None = None  #: gets completed coflows and jobs at once
@@ -154,7 +146,7 @@ class Recorder(LinkRecorder):
         """
         self._pack_coflows()
         self._numbers = numbers
-        self._chains.add_job(job, numbers)
+        self._log.add_job(job, numbers)
         for name, none in (("bytes_of_job", 0.0), ("wire_bytes_of_job", 0.0),
                            ("coflows_of_job", 0), ("start_s", np.nan), ("finish_s", np.nan),
                            ("_is_graph", False)):
@@ -179,8 +171,8 @@ class Recorder(LinkRecorder):
         return self._now
 
     def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
-        """Identify COFLOW rows of chains by id, job, iteration and stage number; see `ChainLog`."""
-        return self._chains.describe(rows)
+        """Identify COFLOW rows by id, job, iteration and stage number; see `GraphLog`."""
+        return self._log.describe(rows)
 
     @property
     def stage_names(self) -> list[str]:
@@ -272,11 +264,6 @@ class Recorder(LinkRecorder):
         if self.listener is not None:
             self.listener.job_done(job)
 
-    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Record the start of a chain, which has no job process; see `ChainLog.begin`."""
-        self._numbers.check_stages(job, 0, len(stages))
-        self._chains.begin(job, stages, places, [self._name(stage) for stage in stages])
-
     @property
     def keeps_computations(self) -> bool:
         """Whether computations on ranks are recorded."""
@@ -289,13 +276,22 @@ class Recorder(LinkRecorder):
         _numbered(self._streams, operations.streams, operations.stream, computes)
         return _numbered(self._stages, operations.names, operations.name, sends)
 
-    def graph_begun(self, job: int, operations: Operations) -> None:
-        """Record the start of a job of operations, which the fabric runs without a job process."""
-        self._graphs[job], self._is_graph[job] = operations, True
-        self._chains.begin_graph(job, self.operations_begun(operations)[operations.name])
+    def graph_begun(self, job: int, graph: StageGraph | OperationGraph) -> None:
+        """Record the start of a job that the fabric runs without a process."""
+        if isinstance(graph, OperationGraph):
+            made = graph.operations
+            self._graphs[job], self._is_graph[job] = made, True
+            order = np.arange(len(made))
+            self._log.begin(job, order, order, self.operations_begun(made)[made.name])
+            return
+        stages = [graph.stages[k] for k in graph.dag.sequence]
+        self._numbers.check_stages(job, 0, len(stages))
+        self._log.begin(job, np.arange(len(stages)), graph.dag.sequence,
+                        [self._name(stage) for stage in stages],
+                        [-1 if stage.coflow_id is None else stage.coflow_id for stage in stages])
 
     def graph_ended(self, job: int, finish: float) -> None:
-        """Record the completion of a job of operations without a job process."""
+        """Record the completion of a job of operations without a process."""
         self._end_job(job, finish)
 
     def keep_computed(self, computed: Computed) -> None:
@@ -312,18 +308,18 @@ class Recorder(LinkRecorder):
 
     def singles_begun(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
                       stages: Sequence[str]) -> None:
-        """Record the start of chains of one stage each; see `ChainLog.begin_all`."""
+        """Record the start of independent coflows; see `GraphLog.begin`."""
         number, known = {}, self._stages
         for name in dict.fromkeys(stages):
             number[name] = known.setdefault(name, len(known))
-        self._chains.begin_all(jobs, own, np.array([number[name] for name in stages], np.int64))
+        self._log.begin(jobs, 0, 0, [number[name] for name in stages], own)
 
     def _name(self, stage: Stage) -> int:
         """The number of a stage's name."""
         return self._stages.setdefault(stage.name, len(self._stages))
 
-    def chains_finished(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Record completed coflows of chains, given COFLOW rows and FLOW rows that include theirs.
+    def finished_without_process(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
+        """Record completed coflows, given COFLOW rows and FLOW rows that include theirs.
 
         The array `done` is kept.
         """
@@ -340,13 +336,13 @@ class Recorder(LinkRecorder):
             late = done["arrives"] > self._see_arrivals()
             for each in zip(done["arrives"][late].tolist(), last[late].tolist(), strict=True):
                 heappush(self._late, each)
-        self._of_chains.append((done, sent))
+        self._without_process.append((done, sent))
         if self.listener is not None:
-            self.listener.chains_done(done, last)
+            self.listener.done_without_process(done, last)
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
     def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:
-        """Mark the coflows that are the last of their jobs; only chains know that."""
+        """Mark the coflows that are the last of their jobs; of operations, none is known to be."""
         last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
         return last & ~self._is_graph[done["job"]]
 
@@ -369,14 +365,14 @@ class Recorder(LinkRecorder):
             self._rows["computations"].extend(np.array(self._computed, DTYPES["computations"]))
             self._computed = []
         ended, self._ended = self._ended, []
-        of_chains, self._of_chains = self._of_chains, []
+        finished, self._without_process = self._without_process, []
         if ended:
             self._pack_ended(ended)
         self._see_arrivals()
         if self._late:
-            of_chains = self._arrived(of_chains)
-        if of_chains:
-            self._pack_of_chains(of_chains)
+            finished = self._arrived(finished)
+        if finished:
+            self._pack_without_process(finished)
 
     def _pack_ended(self, ended: Sequence[Ended]) -> None:
         """Pack coflows that job processes reported."""
@@ -390,9 +386,9 @@ class Recorder(LinkRecorder):
             sent = [self._flows_of.pop(noted[5], b"") for noted in ended]
             self._keep(Coflows.ended(ended, self._numbers), sent)
 
-    def _pack_of_chains(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
-        """Pack coflows of chains."""
-        done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in of_chains]), COFLOW)
+    def _pack_without_process(self, finished: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
+        """Pack coflows that the fabric reported."""
+        done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in finished]), COFLOW)
         job, last = done["job"], self._are_last(done)
         np.add.at(self.bytes_of_job, job, done["payload"])
         np.add.at(self.wire_bytes_of_job, job, done["total"])
@@ -400,16 +396,16 @@ class Recorder(LinkRecorder):
         np.fmin.at(self.start_s, job, done["start"])
         self.finish_s[job[last]] = done["arrives"][last]
         if self._keeps_coflows:
-            sent = [each for _, sent in of_chains for each in sent]
-            self._keep(Coflows.of_chains(done, self._chains.describe(done)), sent)
+            sent = [each for _, sent in finished for each in sent]
+            self._keep(Coflows.of_rows(done, self._log.describe(done)), sent)
 
-    def _arrived(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]
+    def _arrived(self, finished: Sequence[tuple[NDArray[Any], list[bytes]]]
                  ) -> list[tuple[NDArray[Any], list[bytes]]]:
         """Hold back coflows that have not arrived; return the others."""
         arrived: list[tuple[NDArray[Any], list[bytes]]] = []
-        for rows, sent in of_chains:
+        for rows, sent in finished:
             late = rows["arrives"] > self._now
-            for which, of in ((late, self._of_chains), (~late, arrived)):
+            for which, of in ((late, self._without_process), (~late, arrived)):
                 if which.any():
                     of.append((rows[which], [sent[k] for k in np.flatnonzero(which)]
                                if sent else sent))

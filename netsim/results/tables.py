@@ -179,8 +179,8 @@ class Coflows:
         return cls(rows)
 
     @classmethod
-    def of_chains(cls, done: NDArray[Any], which: Mapping[str, NDArray[np.int64]]) -> Coflows:
-        """Make rows of coflows of chains from COFLOW rows; see `ChainLog.describe`."""
+    def of_rows(cls, done: NDArray[Any], which: Mapping[str, NDArray[np.int64]]) -> Coflows:
+        """Make rows of coflows without a process from COFLOW rows; see `GraphLog.describe`."""
         rows = np.empty(len(done), WITH_WIRE["coflows"])
         for name, values in which.items():
             rows[name] = values
