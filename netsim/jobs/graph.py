@@ -96,6 +96,10 @@ class StageGraph:
                 and all(demand is not None and len(demand.flows) for demand in self.demands)
                 and not any(self.stages[k].release_s for k in order[1:]))
 
+    def order_of(self, iteration: int, stage: int) -> int:
+        """Return the place of a coflow among those of its job, which breaks ties."""
+        return iteration * len(self.stages) + self.dag.order[stage]
+
     @property
     def routed(self) -> tuple[RoutedCoflow, ...]:
         """The coflows of a chain, in the order in which they are sent."""
@@ -310,6 +314,10 @@ class OperationGraph:
         """
         return (self.in_order and self.programs is None
                 and all(len(demand.flows) for demand in self.routed))
+
+    def order_of(self, iteration: int, operation: int) -> int:
+        """Return the place of a coflow among those of its job, which breaks ties."""
+        return iteration * len(self.operations) + operation
 
     @property
     def steps(self) -> OperationRows:

@@ -86,8 +86,7 @@ class Listener(Protocol):
     def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
         """See `Recorder.coflow_begun`."""
 
-    def coflow_done(self, job: JobProcess, iteration: int, stage: int,
-                    transfer: CoflowEvent | None) -> None:
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int) -> None:
         """See `Recorder.coflow_ended`."""
 
     def done_without_process(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
@@ -194,23 +193,18 @@ class Recorder(LinkRecorder):
         if self.listener is not None:
             self.listener.coflow_valid(job, iteration, stage)
 
-    def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
-                     transfer: CoflowEvent | None) -> None:
-        """Note that a coflow of a job has ended, though it may have to be repeated."""
+    def coflow_ended(self, job: JobProcess, done: CompletedCoflow) -> None:
+        """Note that a coflow has ended; `coflow_finished` follows once it cannot be repeated."""
         if self.listener is not None:
-            self.listener.coflow_done(job, iteration, stage, transfer)
+            self.listener.coflow_done(job, done.iteration, done.stage)
 
-    def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
+    def coflow_dropped(self, job: int, iteration: int, stage: str, transfer: CoflowEvent,
                        nbytes: float, why: str) -> None:
-        """Record a coflow that has no row of its own; see `JobRecorder`."""
-        self._keep_other(job.index, iteration, stage.name, transfer, nbytes, why)
+        """Record a coflow without a row of its own, which is withdrawn, repeated or a job's state.
 
-    def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
-        """Record the bytes sent of a job's state, once it has arrived or is withdrawn."""
-        self._keep_other(job, iteration, "state", transfer, nbytes, "state")
-
-    def _keep_other(self, job: int, iteration: int, stage: str, transfer: CoflowEvent,
-                    nbytes: float, why: str) -> None:
+        `nbytes` are the bytes that it has sent, without headers; `why` is ``"withdrawn"``,
+        ``"repeated"`` or ``"state"``.
+        """
         if "coflows" in self._rows and len(transfer.demand.flows):
             end = transfer.env.now if math.isnan(transfer.finish_s) else transfer.finish_s
             self._others.append((int(self._numbers.job_ids[job]), iteration, stage,

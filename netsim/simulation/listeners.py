@@ -85,12 +85,9 @@ class Listeners:
         else:
             self.notify("coflow-valid", job.index, coflow=coflow)
 
-    def coflow_done(self, job: JobProcess, iteration: int, stage: int,
-                    transfer: CoflowEvent | None) -> None:
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Tell listeners that a coflow submitted by a job process has ended."""
-        if transfer is not None:
-            self.notify("coflow-done", job.index,
-                        coflow=self._recorder.number(job, iteration, stage))
+        self.notify("coflow-done", job.index, coflow=self._recorder.number(job, iteration, stage))
 
     def job_done(self, job: int) -> None:
         """Notify listeners of a job that has ended."""

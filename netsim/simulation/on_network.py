@@ -22,9 +22,8 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import WithoutProcess
 from netsim.jobs.arrivals import Arrivals, ComingJobs
 from netsim.jobs.fitting import all_fitted, fitted
-from netsim.jobs.plan import JobPlan, has_operations, links_of, place_randomly
-from netsim.jobs.process import JobProcess
-from netsim.jobs.rank_process import RankProcess
+from netsim.jobs.plan import JobPlan, links_of, place_randomly
+from netsim.jobs.process import JobProcess, process_of
 from netsim.jobs.single import SingleCoflows, SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
@@ -104,8 +103,8 @@ class OnNetwork(Clocked):
     def _arrive(self, index: int) -> None:
         """Start a job that has a process."""
         spec = self.workload.jobs[index]
-        job = (RankProcess if has_operations(spec) else JobProcess)(
-            self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
+        job = process_of(
+            spec, self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
             self.faults.touch_jobs, self.on_hosts.may_run,
             predicted=0.0 if self.forecast is None else self.forecast.predict_job(spec))
         self.jobs.append(job)
