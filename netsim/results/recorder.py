@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,12 +24,14 @@ from netsim.results.tables import (
     DTYPES,
     OF_OTHERS,
     CoflowNumbers,
-    Coflows,
-    Ended,
     Ints,
+    coflow_rows,
+    flow_rows,
+    of_events,
+    of_records,
+    other_rows,
     packed,
 )
-from netsim.workload import Stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +98,50 @@ class Listener(Protocol):
         """See `Recorder.job_finished`."""
 
 
-class Recorder(LinkRecorder):
+class CoflowRecorder(LinkRecorder):
+    """Records coflows and flows as well; names of stages are numbered."""
+
+    def __init__(self, record: Sequence[str], network: Topology, beside: Sequence[str] = (),
+                 on_wire: bool = False) -> None:
+        super().__init__(record, network, beside, on_wire)
+        self._keeps_flows = "flows" in self._rows
+        self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
+        self._stages: dict[str, int] = {}
+        self._flows_of: dict[CoflowEvent, bytes] = {}
+
+    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
+        """Keep the flows of a completed coflow until it is known which coflow it was."""
+        if self._keeps_flows:
+            self._flows_of[transfer] = flows.tobytes()
+
+    def _number(self, stage: str) -> int:
+        """Return the number of the name of a stage."""
+        return self._stages.setdefault(stage, len(self._stages))
+
+    def _flows_sent(self, events: Sequence[CoflowEvent]) -> list[bytes]:
+        """Return the FLOW rows of completed coflows, if flows are recorded."""
+        return [self._flows_of.pop(event, b"") for event in events]
+
+    def _keep(self, coflows: NDArray[Any], sent: Sequence[bytes]) -> None:
+        """Append coflows and their flows to the tables that are recorded."""
+        if "coflows" in self._rows:
+            self._rows["coflows"].extend(packed(coflows, self._rows["coflows"].dtype))
+        if self._keeps_flows:
+            self._rows["flows"].extend(packed(flow_rows(coflows, sent), self._rows["flows"].dtype))
+
+    def _others(self, rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Any]
+                ) -> pd.DataFrame | None:
+        """Return the table of other coflows; None if coflows are not recorded."""
+        return other_rows(rows, columns) if "coflows" in self._rows else None
+
+    def _conversions(self, name: str, link_names: Sequence[str]
+                     ) -> dict[str, Callable[[NDArray[Any]], Any]]:
+        if name == "coflows":
+            return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
+        return super()._conversions(name, link_names)
+
+
+class Recorder(CoflowRecorder):
     """Records jobs and, if asked to, coflows, flows, links and decisions.
 
     Recording what only `beside` names must not affect the run. For links, a row then has the mean
@@ -123,19 +168,16 @@ class Recorder(LinkRecorder):
         #: When jobs without a process have sent their first byte, in seconds; NaN for others.
         self.start_s = np.full(jobs, np.nan)
         self.finish_s = np.full(jobs, np.nan)  #: NaN of a job that has not ended
-        self._keeps_flows = "flows" in self._rows
-        self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
         self._log = GraphLog(numbers)
-        self._stages: dict[str, int] = {}
         self._computing: dict[str, int] = {}  # names of stages, and of streams
         self._streams: dict[str, int] = {}
         self._computed: list[tuple[Any, ...]] = []
-        self._ended: list[Ended] = []
-        self._flows_of: dict[CoflowEvent, bytes] = {}
+        #: Job, number of the stage's name, and coflow.
+        self._ended: list[tuple[int, int, CompletedCoflow]] = []
         self._without_process: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
-        self._others: list[tuple[Any, ...]] = []
+        self._dropped: list[tuple[Any, ...]] = []
         self.listener: Listener | None = None  #: gets completed coflows and jobs at once
 
     def add_job(self, job: int, numbers: CoflowNumbers) -> None:
@@ -183,9 +225,7 @@ class Recorder(LinkRecorder):
     def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
         """Record a completed coflow, and the identical coflows that it represents."""
         self._coflows_done += done.copies
-        self._ended.append((job.index, done.iteration, done.stages, done.stage,
-                            self._name(done.stages[done.stage]), done.transfer, done.finish,
-                            done.copies))
+        self._ended.append((job.index, self._number(done.stages[done.stage].name), done))
         self._note((_OF_COFLOW + len(done.transfer.demand.flows)) * done.copies)
 
     def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
@@ -207,18 +247,12 @@ class Recorder(LinkRecorder):
         """
         if "coflows" in self._rows and len(transfer.demand.flows):
             end = transfer.env.now if math.isnan(transfer.finish_s) else transfer.finish_s
-            self._others.append((int(self._numbers.job_ids[job]), iteration, stage,
-                                 transfer.valid_s, transfer.start_s, end, nbytes, why))
+            self._dropped.append((int(self._numbers.job_ids[job]), iteration, stage,
+                                  transfer.valid_s, transfer.start_s, end, nbytes, why))
 
     def other_coflows(self) -> pd.DataFrame | None:
         """Make the table of coflows without rows of their own; None if coflows are not recorded."""
-        if "coflows" not in self._rows:
-            return None
-        import pandas as pd
-
-        columns = zip(*self._others, strict=True) if self._others else [[]] * len(OF_OTHERS)
-        return pd.DataFrame({name: np.array(list(column), kind) for (name, kind), column
-                             in zip(OF_OTHERS.items(), columns, strict=True)})
+        return self._others(self._dropped, OF_OTHERS)
 
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
                  start: float, end: float) -> None:
@@ -281,7 +315,7 @@ class Recorder(LinkRecorder):
         stages = [graph.stages[k] for k in graph.dag.sequence]
         self._numbers.check_stages(job, 0, len(stages))
         self._log.begin(job, np.arange(len(stages)), graph.dag.sequence,
-                        [self._name(stage) for stage in stages],
+                        [self._number(stage.name) for stage in stages],
                         [-1 if stage.coflow_id is None else stage.coflow_id for stage in stages])
 
     def graph_ended(self, job: int, finish: float) -> None:
@@ -307,10 +341,6 @@ class Recorder(LinkRecorder):
         for name in dict.fromkeys(stages):
             number[name] = known.setdefault(name, len(known))
         self._log.begin(jobs, 0, 0, [number[name] for name in stages], own)
-
-    def _name(self, stage: Stage) -> int:
-        """The number of a stage's name."""
-        return self._stages.setdefault(stage.name, len(self._stages))
 
     def finished_without_process(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
         """Record completed coflows, given COFLOW rows and FLOW rows that include theirs.
@@ -340,11 +370,6 @@ class Recorder(LinkRecorder):
         last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
         return last & ~self._is_graph[done["job"]]
 
-    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
-        """Keep the flows of a completed coflow until its job reports which coflow it was."""
-        if self._keeps_flows:
-            self._flows_of[transfer] = flows.tobytes()
-
     # --- packing, many events at a time ----------------------------------------------------
 
     def pack(self) -> None:
@@ -368,17 +393,28 @@ class Recorder(LinkRecorder):
         if finished:
             self._pack_without_process(finished)
 
-    def _pack_ended(self, ended: Sequence[Ended]) -> None:
+    def _pack_ended(self, ended: Sequence[tuple[int, int, CompletedCoflow]]) -> None:
         """Pack coflows that job processes reported."""
-        copies = [noted[7] for noted in ended]
-        index = np.repeat([noted[0] for noted in ended], copies)
-        for totals, each in ((self.bytes_of_job, [noted[5].demand.payload for noted in ended]),
-                             (self.wire_bytes_of_job, [noted[5].demand.nbytes for noted in ended])):
-            np.add.at(totals, index, np.repeat(each, copies))
+        jobs, names, done = zip(*ended, strict=True)
+        copies, events = [each.copies for each in done], [each.transfer for each in done]
+        index = np.repeat(jobs, copies)
+        for totals, sizes in ((self.bytes_of_job, [event.demand.payload for event in events]),
+                              (self.wire_bytes_of_job, [event.demand.nbytes for event in events])):
+            np.add.at(totals, index, np.repeat(sizes, copies))
         np.add.at(self.coflows_of_job, index, 1)
-        if self._keeps_coflows:
-            sent = [self._flows_of.pop(noted[5], b"") for noted in ended]
-            self._keep(Coflows.ended(ended, self._numbers), sent)
+        if not self._keeps_coflows:
+            return
+        rows = coflow_rows(
+            {"coflow": [self._numbers.number(job, each.iteration, each.stages, each.stage)
+                        for job, each in zip(jobs, done, strict=True)],
+             "job": self.job_ids[list(jobs)], "iteration": [each.iteration for each in done],
+             "stage": names},
+            of_events(events) | {"finish_s": np.array([each.finish for each in done])})
+        if max(copies) > 1:
+            first = np.cumsum(copies) - copies
+            rows = np.repeat(rows, copies)
+            rows["coflow"] += np.arange(len(rows)) - np.repeat(first, copies)
+        self._keep(rows, self._flows_sent(events))
 
     def _pack_without_process(self, finished: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
         """Pack coflows that the fabric reported."""
@@ -391,7 +427,7 @@ class Recorder(LinkRecorder):
         self.finish_s[job[last]] = done["arrives"][last]
         if self._keeps_coflows:
             sent = [each for _, sent in finished for each in sent]
-            self._keep(Coflows.of_rows(done, self._log.describe(done)), sent)
+            self._keep(coflow_rows(self._log.describe(done), of_records(done)), sent)
 
     def _arrived(self, finished: Sequence[tuple[NDArray[Any], list[bytes]]]
                  ) -> list[tuple[NDArray[Any], list[bytes]]]:
@@ -405,14 +441,6 @@ class Recorder(LinkRecorder):
                                if sent else sent))
         return arrived
 
-    def _keep(self, coflows: Coflows, sent: Sequence[bytes]) -> None:
-        """Append coflows and their flows to the tables that are recorded."""
-        if "coflows" in self._rows:
-            self._rows["coflows"].extend(packed(coflows.rows, self._rows["coflows"].dtype))
-        if self._keeps_flows:
-            flows = coflows.flow_rows(sent)
-            self._rows["flows"].extend(packed(flows, self._rows["flows"].dtype))
-
     # --- results --------------------------------------------------------------------------
 
     def _conversions(self, name: str, link_names: Sequence[str]
@@ -420,8 +448,6 @@ class Recorder(LinkRecorder):
         if name == "computations":
             return {"stage": partial(categories, list(self._computing)),
                     "stream": partial(categories, list(self._streams))}
-        if name == "coflows":
-            return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
         return super()._conversions(name, link_names)
 
 
