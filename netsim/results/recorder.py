@@ -282,11 +282,8 @@ class Recorder(CoflowRecorder):
         if self._noted > MOST_NOTED:
             self._pack_coflows()
 
-    def job_finished(self, job: JobProcess) -> None:
-        """Record a completed job."""
-        self._end_job(job.index, job.finish_s)
-
-    def _end_job(self, job: int, finish: float) -> None:
+    def job_finished(self, job: int, finish: float) -> None:
+        """Record the completion of a job of which the last coflow is not known beforehand."""
         self._jobs_done += 1
         self.finish_s[job] = finish
         if self.listener is not None:
@@ -317,10 +314,6 @@ class Recorder(CoflowRecorder):
         self._log.begin(job, np.arange(len(stages)), graph.dag.sequence,
                         [self._number(stage.name) for stage in stages],
                         [-1 if stage.coflow_id is None else stage.coflow_id for stage in stages])
-
-    def graph_ended(self, job: int, finish: float) -> None:
-        """Record the completion of a job of operations without a process."""
-        self._end_job(job, finish)
 
     def keep_computed(self, computed: Computed) -> None:
         """Record computations of a graph."""

@@ -78,7 +78,7 @@ class OnNetwork(Clocked):
             self.env, self.network, allocator, self.arrival_s,
             observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished,
-            ended=self.recorder.graph_ended, job_of=self._job_of)
+            ended=self.recorder.job_finished, job_of=self._job_of)
         self.fabric.table.jobs["gpus"] = column(workload.jobs, "ranks")
         if self.recorder.keeps_computations:
             self.fabric.table.graphs.keeps_all = True
