@@ -345,8 +345,8 @@ class JobProcess:
     def _lose(self, back: bool, sent: float, held: Mapping[int, CoflowEvent]) -> None:
         """Return to the beginning of the current iteration, or to where the job last resumed.
 
-        Since then, coflows that are withdrawn have `sent` these bytes. Those that have ended will
-        be sent again, and so will those of stages that are `held`.
+        Coflows that have ended since then will be sent again, and so will those of stages that are
+        `held`. `sent` are the bytes of coflows that were withdrawn.
         """
         completed, resumed = self._completed, self._resumed
         if back:
