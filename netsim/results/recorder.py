@@ -83,19 +83,15 @@ _OF_COFLOW = 32
 
 
 class Listener(Protocol):
-    """Receives at once what a `Recorder` records."""
+    """Receives at once what a `Recorder` records: see its methods.
 
-    def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """See `Recorder.coflow_begun`."""
+    `last` marks the last coflows of their jobs.
+    """
 
-    def coflow_done(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """See `Recorder.coflow_ended`."""
-
-    def done_without_process(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        """See `Recorder.finished_without_process`; `last` marks the last coflows of their jobs."""
-
-    def job_done(self, job: int) -> None:
-        """See `Recorder.job_finished`."""
+    def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None: ...
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int) -> None: ...
+    def done_without_process(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None: ...
+    def job_done(self, job: int) -> None: ...
 
 
 class CoflowRecorder(LinkRecorder):
