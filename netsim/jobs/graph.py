@@ -197,7 +197,6 @@ def _turns_of(made: Operations) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=4)
 def _in_order(made: Operations) -> bool:
-    """Whether each computation waits for the previous one on its stream, and none for its turn."""
     if made.holders:
         return False
     turn = _turns_of(made)
@@ -230,7 +229,7 @@ class OperationLists:
     holders: dict[int, list[int]]
     held: frozenset[int]  #: all operations in `holders`
     turn: list[int]  #: a number for a computation's rank and stream; else -1
-    in_order: bool  #: see `_in_order`
+    in_order: bool  #: see `OperationGraph.in_order`
     sends: list[int]  #: the number of a routed coflow, or -1
     compute_s: list[float]
     __deepcopy__ = same
@@ -294,6 +293,11 @@ class OperationGraph:
             object.__setattr__(self, name, value)
 
     @property
+    def in_order(self) -> bool:
+        """Whether each computation waits for the one before on its stream, none for its turn."""
+        return _in_order(self.operations)
+
+    @property
     def lists(self) -> OperationLists:
         """The operations as lists, for a process."""
         return _lists_of(self.operations)
@@ -301,11 +305,11 @@ class OperationGraph:
     def runs_without_process(self) -> bool:
         """Whether `FabricProcess.run_graph` can run the job.
 
-        It cannot if computations may have to wait for their turn (see `_in_order`); if operations
+        It cannot if computations may have to wait for their turn (see `in_order`); if operations
         represent others; or if a coflow has no bytes, because such a coflow is complete at once,
         but allocators must still be asked.
         """
-        return (_in_order(self.operations) and self.programs is None
+        return (self.in_order and self.programs is None
                 and all(len(demand.flows) for demand in self.routed))
 
     def order_of(self, iteration: int, operation: int) -> int:
