@@ -1,9 +1,8 @@
 """The same job in every way that can run it: its tables are the same, to the last bit.
 
 Independent coflows are columns, the fabric runs graphs by itself, and a process runs what may be
-stopped. A graph without branches is a chain, for which the fabric has a fast path, so that there
-are two ways more: a job of one coflow is also a chain of one, and the operations of a job are also
-those of a process.
+stopped. Two of these have two forms: a graph is a chain, for which the fabric has a fast path, or
+one of operations; and a process goes through stages or through operations.
 
 Where a coflow begins some time after its stage, sums are not the same to the last bit: see
 `test_overheads_are_rounded_in_another_order`.
@@ -30,7 +29,7 @@ from tests.pairs import paired
 
 HOSTS = 4
 ALLOCATORS = ["maxmin", "sebf", "aalo", "parrot"]
-#: All but coflows begin at once: see the test of overheads.
+#: Networks without overheads: see the last test.
 NETWORKS = {"ideal": netsim.big_switch(HOSTS, 10.0),
             "latency": netsim.big_switch(HOSTS, 10.0, latency=0.013),
             "two paths": netsim.leaf_spine(2, 2, 2, 10.0)}
@@ -170,7 +169,7 @@ def test_an_allocator_that_sees_running_jobs_makes_processes(kind: str, allocato
 
 
 # --- but where coflows begin late ----------------------------------------------------------
-#: Instants that follow from another begin; `OF_VALID` only from a validity.
+#: Columns that may differ: of the validity, of the deadline, and all that follow from the begin.
 OF_VALID = {"coflows.valid_s", "coflows.cct_s", "flows.valid_s"}
 OF_DEADLINE = {"coflows.deadline_s"}
 OF_BEGIN = {*OF_VALID, *OF_DEADLINE, *(
@@ -187,8 +186,8 @@ OF_BEGIN = {*OF_VALID, *OF_DEADLINE, *(
     ("operations", "a graph", OF_DEADLINE)])
 def test_overheads_are_rounded_in_another_order(allocator: str, kind: str, way: str,
                                                 differ: set[str]) -> None:
-    """A process adds the computation c and the overhead o of a stage to the end e before: (e + c)
-    + o. The fabric knows c + o of a chain beforehand, and adds that.
+    """After an end at e, a process computes the begin of a coflow as (e + c) + o, with its stage's
+    computation c and its overhead o. The fabric adds c + o, which it knows beforehand of a chain.
 
     From the begin b of a coflow without a process the record gets its validity back as b - o. Its
     deadline d after that is b + (d - o).
