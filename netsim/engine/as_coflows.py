@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,23 +23,14 @@ from netsim.engine.ledger import expected_iterations
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.jobs.plan import JobPlan, delayed, ecmp_key, has_operations
-from netsim.jobs.process import CompletedCoflow, JobProcess, JobRecorder
-from netsim.jobs.rank_process import RankProcess
+from netsim.jobs.plan import JobPlan, delayed, ecmp_key
+from netsim.jobs.process import JobProcess, JobRecorder, process_of
 from netsim.jobs.stragglers import slowed_job
-from netsim.operations import Operations
 from netsim.predictors import Forecast
 from netsim.workload import Flows, JobSpec, Stage
 
 #: Largest part of an iteration that counts as made before it ends, however wrong its estimate is.
 _ALMOST = 1 - 1e-6
-
-
-class ClusterRecorder(JobRecorder, Protocol):
-    """Records the progress of jobs whose state may move."""
-
-    def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
-        """Record the bytes sent of a job's state, once it has arrived or is withdrawn."""
 
 
 class CoflowExecution(Execution):
@@ -55,7 +46,7 @@ class CoflowExecution(Execution):
     sends_state = True
 
     def __init__(self, env: Any, fabric: FabricProcess, cluster: Cluster, jobs: Sequence[JobSpec],
-                 model: Contention, recorder: ClusterRecorder, capacity: NDArray[np.float64],
+                 model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64],
                  factors: NDArray[np.float64], seed: int = 0, may_go_back: bool = False,
                  forecast: Forecast | None = None) -> None:
         super().__init__(env, jobs)
@@ -65,7 +56,6 @@ class CoflowExecution(Execution):
         # `_factors` are by server: how many times as long computation takes.
         self._factors, self._seed = factors, seed
         self._may_go_back, self._forecast = may_go_back, forecast
-        self._ended: dict[int, Callable[[int], None]] = {}
         self._moving: dict[int, tuple[CoflowEvent, Flows]] = {}
         self._expected: dict[int, float] = {}
         self.processes: dict[int, JobProcess] = {}  #: of jobs that have started
@@ -78,17 +68,17 @@ class CoflowExecution(Execution):
     def start(self, job: int, gpus: NDArray[np.int64], kept: float, ended: Callable[[int], None]
               ) -> None:
         """Start a job now; see `Execution.start`."""
-        self._ended[job] = ended
         plan = self._plan(self._jobs[job], gpus)
         if job in self.processes:
+            self.processes[job].ended = ended
             self.processes[job].resume(plan)
             return
         spec, forecast = self._jobs[job], self._forecast
-        kind = RankProcess if has_operations(spec) else JobProcess
-        process = kind(self._env, self._fabric, job, self._env.now, self, waited_for=True,
-                       may_go_back=self._may_go_back,
-                       predicted=0.0 if forecast is None else forecast.predict_job(spec))
-        self.processes[job] = process
+        process = self.processes[job] = process_of(
+            spec, self._env, self._fabric, job, self._env.now, self._recorder, waited_for=True,
+            may_go_back=self._may_go_back,
+            predicted=0.0 if forecast is None else forecast.predict_job(spec))
+        process.ended = ended
         self._env.timeout(0).callbacks.append(partial(process.arrive, plan))
 
     def progress(self, jobs: Any) -> Any:
@@ -154,8 +144,7 @@ class CoflowExecution(Execution):
     def _sent(self, there: Callable[[], None], transfer: CoflowEvent) -> None:
         if self.is_state(transfer):
             del self._moving[transfer.job]
-            self._recorder.state_moved(transfer.job, self.processes[transfer.job].iteration,
-                                       transfer, transfer.demand.payload)
+            self._record_state(transfer, transfer.demand.payload)
             there()
 
     def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:
@@ -182,9 +171,13 @@ class CoflowExecution(Execution):
             return flows.nbytes
         part = demand.payload / demand.nbytes  # without headers
         left = self._fabric.withdraw(transfer) * part
-        self._recorder.state_moved(job, self.processes[job].iteration, transfer,
-                                   max(demand.payload - float(left.sum()), 0.0))
+        self._record_state(transfer, max(demand.payload - float(left.sum()), 0.0))
         return left
+
+    def _record_state(self, transfer: CoflowEvent, nbytes: float) -> None:
+        """Record the bytes sent of a job's state, once it has arrived or is withdrawn."""
+        self._recorder.coflow_dropped(transfer.job, self.processes[transfer.job].iteration, "state",
+                                      transfer, nbytes, "state")
 
     def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
         """Make the plan of a job on its GPUs, from now on."""
@@ -235,48 +228,6 @@ class CoflowExecution(Execution):
     def _shared(self) -> NDArray[np.int64] | None:
         """GPUs of each server, if the allocator gives coflows bandwidth in proportion to GPUs."""
         return self._cluster.gpus if self._fabric.allocator.reserves_gpus else None
-
-    # --- events of job processes ----------------------------------------------------------
-
-    def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
-        """Pass a completed coflow on to the recorder."""
-        self._recorder.coflow_finished(job, done)
-
-    def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """Pass a submitted coflow on to the recorder."""
-        self._recorder.coflow_begun(job, iteration, stage)
-
-    def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
-                     transfer: CoflowEvent | None) -> None:
-        """Pass a coflow that has ended on to the recorder."""
-        self._recorder.coflow_ended(job, iteration, stage, transfer)
-
-    def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
-                       nbytes: float, why: str) -> None:
-        """Pass a coflow that is withdrawn or will be sent again on to the recorder."""
-        self._recorder.coflow_dropped(job, iteration, stage, transfer, nbytes, why)
-
-    def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
-                 start: float, end: float) -> None:
-        """Pass a computation on to the recorder."""
-        self._recorder.computed(job, operations, iteration, operation, start, end)
-
-    def job_finished(self, job: JobProcess) -> None:
-        """Pass a completed job on to the recorder, and return its GPUs."""
-        self._recorder.job_finished(job)
-        self._ended.pop(job.index)(job.index)
-
-    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Pass a chain on to the recorder; never called, as all jobs here have processes."""
-        self._recorder.chain_begun(job, stages, places)
-
-    def operations_begun(self, operations: Operations) -> None:
-        """Pass a job of operations on to the recorder."""
-        self._recorder.operations_begun(operations)
-
-    def graph_begun(self, job: int, operations: Operations) -> None:
-        """Pass a graph on to the recorder; never called, as all jobs here have processes."""
-        self._recorder.graph_begun(job, operations)
 
 
 def _slowed_and_placed(slow: Callable[[tuple[Stage, ...]], tuple[Stage, ...]],

@@ -242,7 +242,7 @@ class EventLoop:
         held, why = self._held, FULL
         while why == FULL or (why == POLICY and ruling.answer(self.now)):
             if why == FULL:
-                table.make_room_for_chains(self.now)
+                table.make_room_for_graphs(self.now)
             ruled = ruling.engine(check)
             if serves:
                 engine = held or table.serving.to_serve_by_rule()
@@ -277,7 +277,7 @@ class EventLoop:
 
     @property
     def admits(self) -> bool:
-        """Whether the loop itself activates the coflows of chains."""
+        """Whether the loop itself activates the coflows of graphs."""
         return bool(self._state["goes_on"][0])
 
     @contextmanager
@@ -298,9 +298,9 @@ class EventLoop:
         If the loop is not held, bytes have been moved until `start`. Flows that end up to `slack`
         after `now` count as ended.
         """
-        graphs = self._table.chains.graphs  # which nothing changes that is done with the copy
+        arrays = self._table.graphs.arrays  # which nothing changes that is done with the copy
         table, state, engine = copy.deepcopy((self._table, self._state, self._held),
-                                             {id(graphs): graphs})
+                                             {id(arrays): arrays})
         if engine is not None:
             state["bound"] = -math.inf
             self._call(engine, _NO_COFLOWS, table, state, self._carried())
@@ -319,7 +319,7 @@ class EventLoop:
             state = self._state
             state["until"], state["bound"], state["stepwise"] = until, bound, self.stepwise
             if state["goes_on"]:
-                state["due"] = self._table.chains.next_due  # chains may have begun
+                state["due"] = self._table.graphs.next_due  # graphs may have begun
         return self.held
 
     def _begin(self, now: float, until: float, bound: float, *, notice: float,
@@ -329,7 +329,7 @@ class EventLoop:
         self.now = now
         self._state[0] = _State(
             now=now, dt=0.0, end=now, crossing=np.inf, until=until, interval=self.interval,
-            notice=notice, due=table.chains.next_due if goes_on else np.inf, told=now,
+            notice=notice, due=table.graphs.next_due if goes_on else np.inf, told=now,
             pause=self._pause, count=len(table.coflows), key=table.last_key + 1, joined=0, idle=0,
             gone=0, ended=0, decisions=0, finished=0, goes_on=goes_on, drops=drops,
             only_moves=only_moves, together=together, decides=decides, reason=WAITS, link=-1,
@@ -340,7 +340,7 @@ class EventLoop:
              ruled: Ruled | None = None) -> int:
         """Run until the loop has to stop, or is held; return the reason.
 
-        Coflows in `coming` may join, besides those of chains. `ruled` is given if coflows are
+        Coflows in `coming` may join, besides those of graphs. `ruled` is given if coflows are
         served, flow by flow, in the order of `ruling`; in step, it is the engine itself.
         """
         self._make_room()
@@ -359,15 +359,15 @@ class EventLoop:
                 if isinstance(engine, Served):  # it knows itself which coflows have come and gone
                     self._table.serving.keep(engine)
                 return why
-            self._table.chains.go_on()
+            self._table.graphs.go_on()
             if self.admits:
-                self._state["due"] = self._table.chains.next_due
+                self._state["due"] = self._table.graphs.next_due
 
     def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
               carried: NDArray[np.float64], ruled: Ruled | None = None) -> Any:
         """Call the kernel; return the engine."""
         rows, jobs, pools, free = table.kernel_view
-        tables = Tables(rows, jobs, pools, free, table.chains.kernel_view, table.chains.arrived_at,
+        tables = Tables(rows, jobs, pools, free, table.graphs.kernel_view, table.graphs.arrived_at,
                         coming, self._finished, self._done, table.capacity, carried)
         kind = type(engine)
         if kind not in _addresses:
@@ -399,7 +399,7 @@ class EventLoop:
         self.crossing = ran.crossing if why in (WAITS, CROSSES) else math.inf
         self.ended += ran.ended
         if ran.goes_on:
-            table.chains.next_due = ran.due
+            table.graphs.next_due = ran.due
             table.went_on(ran.count, ran.key - 1, ran.idle)
         # Stops of these two kinds are frequent; completions are reported in batches.
         if ran.gone and why not in (POLICY, PAUSED):

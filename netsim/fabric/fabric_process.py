@@ -20,7 +20,7 @@ from netsim.fabric.clock import LAST, Alarm, call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import EventLoop, Grid, RowMover, ignore
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.graphs import OperationRows
+from netsim.fabric.graphs import Steps
 from netsim.fabric.kernels.graphs import arrive
 from netsim.fabric.kernels.loop import NEVER
 from netsim.fabric.kernels.rules import SOUND
@@ -46,10 +46,10 @@ class FabricProcess:
     multiples only, if something happened since the last one. The source provides coflows that
     become valid at times known beforehand, besides the submitted ones.
 
-    `completed` is called with the COFLOW rows of completed coflows that come from chains or from
-    the source, and with all FLOW rows; `ended` with the number and time of a graph's end, when that
-    is noticed. `job_of` takes the number of a job, and returns an object with its id, name and
-    group.
+    `completed` is called with the COFLOW rows of completed coflows that come from graphs or from
+    the source, and with all FLOW rows; `ended` with the number and the end of a job of operations,
+    when that is noticed. `job_of` takes the number of a job, and returns an object with its id,
+    name and group.
     """
 
     #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
@@ -164,29 +164,19 @@ class FabricProcess:
             self.interrupt()
         return self.in_flight.withdraw(transfer)
 
-    def run_chain(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float],
-                  total: int, due: float) -> None:
-        """Send the coflows of a job one after the other, without a process that waits for them.
+    def run_graph(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
+                  wait_s: float = 0.0) -> None:
+        """Run the iterations of a job, without a process that waits for its coflows.
 
-        There are `total` coflows, which repeat `demands`, each of which must have bytes to send.
-        The stage of the first is valid at `due`, in seconds. Each other stage is valid as many
-        seconds after the arrival of the coflow before it as its entry of `pauses` says.
+        The first iteration begins `wait_s` seconds from now. In each, operations send the
+        `coflows` by number, or a chain sends them in order. Each must have bytes to send.
         """
-        due += demands[0].overhead_s
         with self._loop.kept():
-            self.table.run_chain(job, demands, pauses, total, due)
-        if due <= self._env.now:
+            valid = self.table.run_graph(job, coflows, steps, iterations, self._env.now, wait_s)
+        if valid <= self._env.now:
             self._happen(_COFLOW_VALID)
-        self._await(due)
-
-    def run_graph(self, job: int, operations: OperationRows, demands: Sequence[RoutedCoflow],
-                  iterations: int) -> None:
-        """Run the operations of a job from now on, without a process that waits for them."""
-        with self._loop.kept():
-            self.table.run_graph(job, demands, operations, iterations, self._env.now)
-        if self.table.next_arrival <= self._env.now:
-            self._happen(_COFLOW_VALID)
-        self._set_alarm()
+        self._await(valid)
+        self._await_ends()
 
     def set_capacities(self, capacity: Mapping[int, float]) -> None:
         """Set capacities of links from now on, in bytes per second; 0 means a failed link.
@@ -270,7 +260,7 @@ class FabricProcess:
     def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
         """Return a copy of the table as of now, and its coflows; the run is not affected.
 
-        Coflows of chains or from the source are None. Coflows submitted at this instant are
+        Coflows of graphs or from the source are None. Coflows submitted at this instant are
         included, without rates yet.
         """
         table = self._loop.settled(self._moved_to, self._env.now, self._grid.slack())
@@ -317,7 +307,7 @@ class FabricProcess:
                 self._act()
 
     def _see_arrivals(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Report completed coflows of chains and the source; the run lasts until they arrive."""
+        """Report completed coflows of graphs and the source; the run lasts until they arrive."""
         self._arrived_by = max(self._arrived_by, float(done["arrives"].max()))
         self._report_completed(done, flows)
 
@@ -398,13 +388,16 @@ class FabricProcess:
         if (at := min(self._next, self._revisit_at)) < math.inf:
             self._due = self._grid.observed(at)
         self._await(self.table.next_arrival)
-        for job, finish, noticed in self.table.chains.graphs.take_ended():
-            # When all else that happens then is known.
-            call_at(self._env, noticed, partial(self._end_graph, job, finish), LAST)
+        self._await_ends()
         if self._due == math.inf:
             self._await(self._arrived_by)
         if (at := min(self._due, self._notify_at)) < math.inf:
             self._alarm.set(at)
+
+    def _await_ends(self) -> None:
+        """Report the ends of jobs of operations when all else that happens then is known."""
+        for job, finish, noticed in self.table.graphs.take_ended():
+            call_at(self._env, noticed, partial(self._end_graph, job, finish), LAST)
 
     def _end_graph(self, job: int, finish: float, _: Any) -> None:
         self._report_ended(job, finish)
@@ -471,7 +464,7 @@ class FabricProcess:
                 transfer.complete()
         if len(mine) < len(rows):
             alone = np.delete(rows, mine) if mine else rows
-            self.table.chains.follow(alone, self._env.now, self._grid.interval)
+            self.table.graphs.follow(alone, self._env.now, self._grid.interval)
             if len(unreported := alone[alone["waited"] != REPORTED]):
                 self._completed(unreported, self.table.flows)
         # A standing decision has already gone on past ends of coflows that no process waits for.

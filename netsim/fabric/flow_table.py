@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.allocation import not_once
-from netsim.fabric.chains import Chains
-from netsim.fabric.graphs import OperationRows
+from netsim.fabric.graphs import Graphs, OperationRows, Steps
 from netsim.fabric.kernels import crossings, progress
 from netsim.fabric.kernels.crossings import Crossings, new_crossings
 from netsim.fabric.kernels.graphs import emit
@@ -47,7 +46,7 @@ class FlowTable:
         self.in_step = True  #: whether the current rates keep the flows of each coflow in step
         self.rows = np.zeros(16, COFLOW)  #: those of `coflows`, and room for more
         self.pools = Pools()
-        self.chains = Chains(len(self.jobs))
+        self.graphs = Graphs(len(self.jobs))
         self.last_key = 0  #: of the coflow that was added last
         self.coming = _NO_COFLOWS
         self.next_coming = math.inf  #: when the next expected coflow becomes valid
@@ -73,7 +72,7 @@ class FlowTable:
     @property
     def next_arrival(self) -> float:
         """When the next coflow becomes valid, as far as is known; inf if none will."""
-        return min(self.next_coming, self.chains.next_due)
+        return min(self.next_coming, self.graphs.next_due)
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
@@ -82,7 +81,7 @@ class FlowTable:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowTable:
         """Copy only the segments of active and coming coflows: the pools may be much larger."""
-        memo[id(self.pools)] = self.pools.copied(self.coflows, self.coming, self.chains.coming)
+        memo[id(self.pools)] = self.pools.copied(self.coflows, self.coming, self.graphs.coming)
         other = memo[id(self)] = FlowTable.__new__(FlowTable)
         other.__setstate__(deepcopy(self.__getstate__(), memo))
         return other
@@ -101,7 +100,7 @@ class FlowTable:
         """Add a row for a new job; jobs come in order of their numbers."""
         if index >= len(self.jobs):
             self.jobs = np.concatenate((self.jobs, np.zeros(len(self.jobs) + 16, JOB)))
-            self.chains.make_room(len(self.jobs))
+            self.graphs.make_room(len(self.jobs))
         self.jobs["arrival"][index] = arrival
 
     def insert_job(self, index: int, arrival: float, gpus: int = 0) -> None:
@@ -109,7 +108,7 @@ class FlowTable:
         row = np.zeros(1, JOB)
         row["arrival"], row["gpus"] = arrival, gpus
         self.jobs = np.concatenate((self.jobs[:index], row, self.jobs[index:]))
-        self.chains.insert(index)
+        self.graphs.insert(index)
         self.coming["job"] += self.coming["job"] >= index
 
     def add_links(self, capacity: NDArray[np.float64]) -> None:
@@ -141,17 +140,17 @@ class FlowTable:
         self.pools.copy_in(rows, (coming.flows, coming.hops, coming.loads))
         self.came(rows, 0)
 
-    def run_chain(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float],
-                  total: int, due: float) -> None:
-        """Expect the coflows of a chain; see `FabricProcess.run_chain`."""
-        self._make_room(0, *demands)
-        self.chains.begin(job, demands, pauses, total, due, self.pools)
+    def run_graph(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
+                  begin_s: float, wait_s: float) -> float:
+        """Expect the coflows of a graph; see `FabricProcess.run_graph`.
 
-    def run_graph(self, job: int, demands: Sequence[RoutedCoflow], operations: OperationRows,
-                  iterations: int, now: float) -> None:
-        """Expect the coflows of a graph; see `FabricProcess.run_graph`."""
-        self._make_room(0, *demands)
-        self.chains.begin_graph(job, demands, operations, iterations, now, self.pools)
+        Return when the first coflow of a chain becomes valid; of operations, the next one of all.
+        """
+        self._make_room(0, *coflows)
+        self.graphs.begin(job, coflows, steps, iterations, begin_s, wait_s, self.pools)
+        if isinstance(steps, OperationRows):
+            return self.next_arrival
+        return float(self.graphs.of_jobs["due"][job])
 
     def admit(self, until: float, before: float = math.inf) -> None:
         """Activate the coflows that are valid by `until`, of jobs numbered below `before`.
@@ -186,28 +185,28 @@ class FlowTable:
         self.next_coming = float(self.coming["valid"][0]) if len(self.coming) else math.inf
 
     def _emit(self, until: float, before: int) -> None:
-        chains, count = self.chains, len(self.coflows)
-        if chains.next_due > until:
+        graphs, count = self.graphs, len(self.coflows)
+        if graphs.next_due > until:
             return
-        self.make_room_for_chains(until)
-        emitted, idle = emit(self.rows, count, self.jobs, chains.kernel_view,
+        self.make_room_for_graphs(until)
+        emitted, idle = emit(self.rows, count, self.jobs, graphs.kernel_view,
                              *self.kernel_view[2:], until, before, self.last_key + 1)
-        self.chains.look()
+        self.graphs.look()
         self.went_on(count + emitted, self.last_key + emitted, idle)
 
-    def make_room_for_chains(self, until: float, rows: int = 0) -> None:
-        """Make room for the coflows of chains that are due by `until`, and for `rows` more."""
-        self.chains.go_on()
-        count, *wanted = self.chains.wanted(until)
-        self._make_room(rows + max(count, len(self.chains.running)), wanted=wanted)
+    def make_room_for_graphs(self, until: float, rows: int = 0) -> None:
+        """Make room for the coflows of graphs that are due by `until`, and for `rows` more."""
+        self.graphs.go_on()
+        count, *wanted = self.graphs.wanted(until)
+        self._make_room(rows + max(count, len(self.graphs.running)), wanted=wanted)
 
     def make_room_to_join(self, until: float) -> None:
-        """Make room as `make_room_for_chains`, and more for coflows that join later."""
-        self.make_room_for_chains(until, _AHEAD)
+        """Make room as `make_room_for_graphs`, and more for coflows that join later."""
+        self.make_room_for_graphs(until, _AHEAD)
 
     def make_room_for_rows(self) -> None:
         """Make room for one more coflow of each chain."""
-        self._make_room(len(self.chains.running))
+        self._make_room(len(self.graphs.running))
 
     def went_on(self, count: int, last_key: int, idle: int) -> None:
         """Set the number of active coflows, and adjust the number of jobs that have one."""
@@ -231,7 +230,7 @@ class FlowTable:
             wanted = _wanted(demands)
         if not self.pools.have_room(wanted):
             before = self.coflows["flow"].copy()
-            self.pools.make_room(wanted, self.coflows, self.coming, self.chains.live)
+            self.pools.make_room(wanted, self.coflows, self.coming, self.graphs.live)
             # A new sharing would round differently, and results must not depend on the room.
             self.sharing.move(self.coflows, before, len(self.flows))
             self.serving.move(self.coflows, before)
@@ -276,8 +275,8 @@ class FlowTable:
     def reroute_without_process(self, moved: WithoutProcess) -> bool:
         """Reroute jobs without a process, from now on; return whether an active coflow moves."""
         moves = moved.singles is not None and self._reroute_singles(moved.singles)
-        for job, demands in moved.chains.items():
-            moves |= self._reroute_chain(job, demands)
+        for job, demands in moved.graphs.items():
+            moves |= self._reroute_graph(job, demands)
         return moves
 
     def _reroute_singles(self, demands: RoutedCoflow) -> bool:
@@ -297,17 +296,17 @@ class FlowTable:
 
     def without_process(self) -> NDArray[np.int64]:
         """Return the jobs without a process that have coflows left to send, in order."""
-        chains, rows = self.chains.of_jobs[self.chains.running], self.coflows
-        sends = self.chains.running[chains["emitted"] < chains["total"]]
-        return np.union1d(sends, rows["job"][(rows["waited"] != WAITED) & (rows["open"] > 0)])
+        rows = self.coflows
+        sending = (rows["waited"] != WAITED) & (rows["open"] > 0)
+        return np.union1d(self.graphs.unended, rows["job"][sending])
 
-    def _reroute_chain(self, job: int, demands: Sequence[RoutedCoflow]) -> bool:
+    def _reroute_graph(self, job: int, demands: Sequence[RoutedCoflow]) -> bool:
         self.leave_standing()
         wanted = _wanted(demands)  # twice, as an active one may move as well
         self._make_room(0, wanted=(wanted[0], 2 * wanted[1], 2 * wanted[2]))
-        self.chains.reroute(job, demands, self.pools)
+        self.graphs.reroute(job, demands, self.pools)
         active = np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0))
-        moves = [self._moves(np.array([place]), demands[self.chains.stage_of(self.coflows[place])])
+        moves = [self._moves(np.array([place]), demands[self.graphs.stage_of(self.coflows[place])])
                  for place in active]
         return any(moves)
 
@@ -406,13 +405,13 @@ class FlowTable:
     def sharing_parts(self, coming: NDArray[Any]) -> Parts:
         """Return the arrays of max-min sharing, with all active coflows in it.
 
-        Coflows in `coming` may join later, besides those of chains.
+        Coflows in `coming` may join later, besides those of graphs.
         """
         self.serving.end()
         self._spread()
         self._fresh = False
         longest = max([1, *(int(rows["max_hops"].max(initial=1))
-                            for rows in (self.coflows, coming, self.chains.live))])
+                            for rows in (self.coflows, coming, self.graphs.live))])
         return self.sharing.take_in(self.rows, len(self.coflows), self.pools.arrays, self.capacity,
                                     longest)
 

@@ -1,21 +1,28 @@
-"""The graphs of operations that the fabric goes through by itself."""
+"""The jobs that the fabric runs by itself: graphs of coflows, and of computations between them.
+
+A graph without branches is a *chain*: each coflow follows some seconds after the arrival of the one
+before. The fabric has a fast path for chains, which keeps nothing about single iterations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from netsim.base.values import same
-from netsim.fabric import kernels
-from netsim.fabric.pools import enlarged
-from netsim.fabric.records import GRAPH, GRAPHS, OPERATION, STATE
-
-if TYPE_CHECKING:
-    from netsim.fabric.kernels.graphs import ChainArrays, GraphArrays
+from netsim.fabric.by_reference import address_of, type_of_reference
+from netsim.fabric.kernels import graphs as kernels
+from netsim.fabric.kernels.graphs import ChainArrays, GraphArrays, arrived
+from netsim.fabric.pools import Pools, enlarged
+from netsim.fabric.records import CHAIN, COFLOW, GRAPH, GRAPHS, IN_GRAPH, OPERATION, STATE
+from netsim.fabric.routed_coflow import RoutedCoflow
 
 #: The arrays of coming events, and the fields of `head` that say how much of each is in use.
 _HEADS = (("begins", "begins"), ("beginning", "begins"), ("due", "due"), ("parked", "parked"),
@@ -36,6 +43,11 @@ class OperationRows:
     __deepcopy__ = same
 
 
+#: What a job does in an iteration: its operations; or, of a chain, the seconds from the arrival of
+#: the coflow before until the stage of each coflow is valid.
+Steps = OperationRows | NDArray[np.float64]
+
+
 class Computed(NamedTuple):
     """Computations of an iteration of a job."""
 
@@ -47,61 +59,216 @@ class Computed(NamedTuple):
 
 
 class Graphs:
-    """The graphs that run; see `netsim.fabric.kernels.graphs`."""
+    """The graphs that run, and the coflows that they send; see `netsim.fabric.kernels.graphs`.
+
+    In kernels, all of them are chains: a graph of operations is one that is never due itself.
+    """
 
     def __init__(self, jobs: int) -> None:
+        self.of_jobs = _not_due(jobs)  #: of CHAIN; without stages for other jobs
+        #: The jobs whose graphs have not ended, in order.
+        self.running = self._jobs = np.empty(0, np.int64)
+        #: Index in `coflows` of what each stage sends, graph by graph, while the graph runs.
+        self.stages = np.empty(0, np.int64)
+        #: Of chains: seconds from the arrival of the previous stage until the coflow of each stage
+        #: begins, its overhead included.
+        self.pauses = np.empty(0)
+        #: Of COFLOW, with segments in the table's pools; equal ones of a graph share a row.
+        self.coflows = np.empty(0, COFLOW)
+        self.next_due = math.inf  #: when the next coflow becomes valid
+        self._used = self._used_coflows = 0
+        self._begun = 0
         none, no_time = np.empty(0, np.int64), np.empty(0)
-        self.arrays = kernels.graphs.GraphArrays(
+        #: The operations, and how far each iteration is.
+        self.arrays = GraphArrays(
             np.zeros(jobs, GRAPH), np.empty(0, OPERATION), none, none, np.empty(0, STATE), no_time,
             none, none, none, no_time, none, np.zeros(jobs, np.int64), np.zeros(1, GRAPHS))
+        #: Of jobs that run, or whose computations have not all been reported.
         self._rows: dict[int, OperationRows] = {}
-        self._used = dict.fromkeys(("operations", "children", "state", "left"), 0)
+        self._room = dict.fromkeys(("operations", "children", "state", "left"), 0)
         self.keeps_all = False  #: whether graphs that begin keep the state of all iterations
 
-    @property
-    def any(self) -> bool:
-        """Whether there is a graph that runs, or whose computations have not all been reported."""
-        return bool(self._rows)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "running": len(self.running)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore `running` as a view of the first jobs of the copied `_jobs`."""
+        self.__dict__.update(state)
+        self.running = self._jobs[:state["running"]]
 
     def make_room(self, jobs: int) -> None:
         """Make room for this number of jobs."""
+        self.of_jobs = np.concatenate((self.of_jobs, _not_due(jobs - len(self.of_jobs))))
         self.arrays = self.arrays._replace(of_jobs=enlarged(self.arrays.of_jobs, jobs),
                                            ended=enlarged(self.arrays.ended, jobs))
 
     def insert(self, job: int) -> None:
-        """Insert a job; later ones, none of which runs, are renumbered."""
-        of_jobs = self.arrays.of_jobs
+        """Insert a job without a graph; later jobs, none of which runs yet, are renumbered."""
+        self.of_jobs = np.insert(self.of_jobs, job, _not_due(1))
+        of_jobs = np.insert(self.arrays.of_jobs, job, np.zeros(1, GRAPH))
         self.arrays = self.arrays._replace(
-            of_jobs=np.concatenate((of_jobs[:job], np.zeros(1, GRAPH), of_jobs[job:])),
-            ended=enlarged(self.arrays.ended, len(of_jobs) + 1))
+            of_jobs=of_jobs, ended=enlarged(self.arrays.ended, len(of_jobs)))
 
-    def begin(self, job: int, rows: OperationRows, iterations: int, now: float,
-              chains: ChainArrays) -> None:
-        """Begin a job, whose coflows are known to `chains`."""
+    def begin(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
+              begin_s: float, wait_s: float, pools: Pools) -> None:
+        """Begin a graph; the pools must have room. See `FabricProcess.run_graph`."""
+        self._begun += 1
+        if 2 * self._begun > len(self.running):
+            self._forget_ended()
+        if isinstance(steps, OperationRows):
+            self._add(job, coflows, np.zeros(len(coflows)), 1, math.inf, pools)
+            self._begin_operations(job, steps, iterations, begin_s + wait_s)
+        else:
+            due = begin_s + (wait_s + float(steps[0])) + coflows[0].overhead_s
+            self._add(job, coflows, steps, iterations * len(coflows), due, pools)
+            self.next_due = min(self.next_due, due)
+
+    def _add(self, job: int, coflows: Sequence[RoutedCoflow], pauses: NDArray[np.float64],
+             total: int, due: float, pools: Pools) -> None:
+        """Add the stages of a job; see `CHAIN`."""
+        self.of_jobs[job] = self._used, len(coflows), 0, total, due
+        if (stop := self._used + len(coflows)) > len(self.stages):
+            self.stages = enlarged(self.stages[:self._used], 2 * stop)
+            self.pauses = enlarged(self.pauses[:self._used], 2 * stop)
+        sends = self._take(coflows, pools)
+        self.stages[self._used:stop] = sends
+        self.pauses[self._used:stop] = pauses + self.coflows["overhead"][sends]
+        self._used = stop
+        self._add_running(job)
+
+    def reroute(self, job: int, coflows: Sequence[RoutedCoflow], pools: Pools) -> None:
+        """Reroute the coflows that a graph has not sent yet; the pools must have room."""
+        chain = self.of_jobs[job]
+        if chain["emitted"] < chain["total"]:
+            self.stages[chain["first"]:][:chain["stages"]] = self._take(coflows, pools)
+
+    def stage_of(self, row: Any) -> int:
+        """Return which coflow of its job a COFLOW row is, as an index into those of `begin`."""
+        if row["waited"] == IN_GRAPH:
+            graph = self.arrays.of_jobs[row["job"]]
+            operation = graph["operations"] + row["order"] % graph["count"]
+            return int(self.arrays.operations["sends"][operation])
+        return int(row["order"]) % max(int(self.of_jobs[row["job"]]["stages"]), 1)
+
+    # --- the coflows -----------------------------------------------------------------------
+
+    def _take(self, sent: Sequence[RoutedCoflow], pools: Pools) -> list[int]:
+        """Store the coflows of a graph; return the place of each in `coflows`."""
+        first = self._used_coflows
+        places: dict[RoutedCoflow, int] = {}
+        for coflow in sent:
+            places.setdefault(coflow, first + len(places))
+        self._used_coflows += len(places)
+        if self._used_coflows > len(self.coflows):
+            self.coflows = enlarged(self.coflows[:first], 2 * self._used_coflows)
+        self.coflows[first:self._used_coflows] = _rows_of([*places], pools)
+        return [places[coflow] for coflow in sent]
+
+    def _add_running(self, job: int) -> None:
+        """Insert a job into the ordered list of running jobs; there must be room at its end."""
+        count = len(self.running)
+        if count == len(self._jobs):
+            self._jobs = np.concatenate((self.running, np.empty(count + 16, np.int64)))
+        at = int(np.searchsorted(self.running, job))
+        self._jobs[at + 1:count + 1] = self.running[at:].copy()
+        self._jobs[at] = job
+        self.running = self._jobs[:count + 1]
+
+    @property
+    def live(self) -> NDArray[Any]:
+        """The coflows that own segments of the pools."""
+        return self.coflows[:self._used_coflows]
+
+    @property
+    def coming(self) -> NDArray[Any]:
+        """The coflows of `live` that have not been sent yet."""
+        return self.coflows[np.unique(self.stages[_places_of(self.of_jobs[self.unended])])]
+
+    @property
+    def unended(self) -> NDArray[np.int64]:
+        """The jobs whose graphs have not ended, in order."""
+        chains = self.of_jobs[self.running]
+        return self.running[chains["emitted"] < chains["total"]]
+
+    def _forget_ended(self) -> None:
+        """Drop graphs that have ended; drop their stages once these fill half of the rows."""
+        self._begun = 0
+        self.running = self._jobs = self.unended
+        chains = self.of_jobs[self.running]
+        if 2 * chains["stages"].sum() >= self._used:
+            return
+        kept = _places_of(chains)
+        coflows, stages = np.unique(self.stages[kept], return_inverse=True)
+        self._used, self._used_coflows = len(kept), len(coflows)
+        self.stages = enlarged(stages, 2 * len(kept))
+        self.pauses = enlarged(self.pauses[kept], 2 * len(kept))
+        self.coflows = enlarged(self.coflows[coflows], 2 * len(coflows))
+        chains["first"] = np.cumsum(chains["stages"]) - chains["stages"]
+        self.of_jobs[self.running] = chains
+
+    # --- what follows ----------------------------------------------------------------------
+
+    def follow(self, gone: NDArray[Any], now: float, interval: float) -> None:
+        """Make the next coflows due, after the rows in `gone` have completed.
+
+        See `netsim.fabric.kernels.graphs.follow`.
+        """
+        due = kernels.follow(gone, self.kernel_view, now, interval, self.arrived_at)
+        self.next_due = min(self.next_due, due)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Make room for the next iterations of graphs that wait for it."""
+        waits = False
+        while count := int(self.arrays.head["parked"][0]):
+            waits = True
+            parked = self.arrays.parked[:count].tolist()
+            self._lay_out(set(map(kernels.job_of.py_func, parked)))
+            kernels.resume(self.kernel_view)
+        if waits:
+            self.look()
+
+    @property
+    def kernel_view(self) -> ChainArrays:
+        """The arrays from which the event loop takes the next coflows."""
+        return ChainArrays(self.of_jobs, self.running, self.stages, self.coflows, self.pauses,
+                           self.arrays)
+
+    @property
+    def arrived_at(self) -> int:
+        """The address of `kernels.graphs.arrived`; 0 while no job has operations."""
+        return _arrived_at() if self._rows else 0
+
+    def look(self) -> None:
+        """Find which coflow becomes valid next."""
+        self.next_due = kernels.next_due(self.kernel_view)
+
+    def wanted(self, until: float) -> tuple[int, int, int, int]:
+        """Return the number of coflows due by `until`, and of their flows, hops and loads."""
+        if self.next_due > until:
+            return 0, 0, 0, 0
+        found: tuple[int, int, int, int] = kernels.wanted(self.kernel_view, until,
+                                                           len(self.of_jobs))
+        return found
+
+    # --- the operations --------------------------------------------------------------------
+
+    def _begin_operations(self, job: int, rows: OperationRows, iterations: int, begin_s: float
+                          ) -> None:
+        """Begin the operations of a job, whose coflows have been added."""
         graph = self.arrays.of_jobs[job]
         graph["count"], graph["iterations"] = len(rows.operations), iterations
-        graph["finish"] = graph["noticed"] = now
+        graph["finish"] = graph["noticed"] = begin_s
         graph["slots"] = iterations if self.keeps_all else min(iterations, 2)
         self._rows[job] = rows
         if all(used + size <= len(getattr(self.arrays, name)) for used, (name, size)
-               in zip(self._used.values(), self._sizes(job).items(), strict=True)):
+               in zip(self._room.values(), self._sizes(job).items(), strict=True)):
             self._place(job)
         else:
             self._lay_out()
-        kernels.graphs.start(job, now, chains._replace(graphs=self.arrays))
-        self.make_slots(chains)
-
-    def make_slots(self, chains: ChainArrays) -> bool:
-        """Make room for another iteration of graphs that wait for it; return whether any did."""
-        waited = False
-        while count := int(self.arrays.head["parked"][0]):
-            waited = True
-            job_of = kernels.graphs.job_of.py_func
-            self._lay_out(set(map(job_of, self.arrays.parked[:count].tolist())))
-            kernels.graphs.resume(chains._replace(graphs=self.arrays))
-        return waited
-
-    # --- room ------------------------------------------------------------------------------
+        kernels.start(job, begin_s, self.kernel_view)
+        self.go_on()
+        self.look()
 
     def _sizes(self, job: int) -> dict[str, int]:
         """The room that a job needs in each array."""
@@ -114,7 +281,7 @@ class Graphs:
         """Give a job the next places of the arrays."""
         rows, graph, arrays = self._rows[job], self.arrays.of_jobs[job], self.arrays
         for name, size in self._sizes(job).items():
-            graph[name], self._used[name] = self._used[name], self._used[name] + size
+            graph[name], self._room[name] = self._room[name], self._room[name] + size
         arrays.operations[graph["operations"]:][:len(rows.operations)] = rows.operations
         arrays.children[graph["children"]:][:len(rows.children)] = rows.children
 
@@ -128,14 +295,14 @@ class Graphs:
             graph = old.of_jobs[job]
             graph["slots"] = min(2 * graph["slots"], graph["iterations"])
         sizes = {name: 2 * sum(self._sizes(job)[name] for job in self._rows)
-                 for name in self._used}
+                 for name in self._room}
         room = sizes["state"]
         self.arrays = old._replace(
             **{name: np.zeros(size, getattr(old, name).dtype) for name, size in sizes.items()},
             **{name: enlarged(getattr(old, name)[:old.head[used][0]], room)
                for name, used in _HEADS},
             stack=np.zeros(room, np.int64))
-        self._used = dict.fromkeys(self._used, 0)
+        self._room = dict.fromkeys(self._room, 0)
         for job in self._rows:
             self._place(job)
             self._copy_iterations(before[job], old, self.arrays.of_jobs[job])
@@ -147,8 +314,6 @@ class Graphs:
                 getattr(self.arrays, name)[
                     graph[name] + iteration % graph["slots"] * size:][:size] = getattr(old, name)[
                     before[name] + iteration % before["slots"] * size:][:size]
-
-    # --- what graphs have done ---------------------------------------------------------------
 
     def take_ended(self) -> list[tuple[int, float, float]]:
         """Return the jobs that newly ended, when each ended, and when its end is noticed."""
@@ -179,7 +344,34 @@ class Graphs:
             if graph["kept"] == graph["iterations"]:
                 del self._rows[job]
 
-    def stage_of(self, job: int, order: int) -> int:
-        """Return which coflow an operation sends, as an index into the coflows of its job."""
-        graph = self.arrays.of_jobs[job]
-        return int(self.arrays.operations["sends"][graph["operations"] + order % graph["count"]])
+
+@cache
+def _arrived_at() -> int:
+    """Return the address of `kernels.graphs.arrived`, for the types that `follow` gives it."""
+    return address_of(arrived, types.int64, types.int64, types.float64, types.float64,
+                      type_of_reference(Graphs(0).kernel_view))
+
+
+def _not_due(jobs: int) -> NDArray[Any]:
+    """Return CHAIN rows of jobs that never send."""
+    rows = np.zeros(jobs, CHAIN)
+    rows["due"] = math.inf
+    return rows
+
+
+def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of the stages of some jobs, given their CHAIN rows."""
+    return np.concatenate([np.empty(0, np.int64), *(
+        np.arange(chain["first"], chain["first"] + chain["stages"]) for chain in chains)])
+
+
+def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:
+    """Return one row per coflow, with segments in the pools, which must have room."""
+    rows = np.empty(len(demands), COFLOW)
+    for k, demand in enumerate(demands):
+        rows[k] = demand.coflows[0]
+    rows["weight"] = [demand.weight for demand in demands]
+    rows["deadline"] = [demand.deadline_s - demand.overhead_s for demand in demands]
+    for k, demand in enumerate(demands):
+        pools.copy_in(rows[k:k + 1], (demand.flows, demand.hops, demand.loads))
+    return rows

@@ -181,4 +181,4 @@ class WithoutProcess(NamedTuple):
 
     singles: RoutedCoflow | None = None  #: active coflows, each the only one of its job
     #: By job, what its coflows send, repeated in this order.
-    chains: Mapping[int, Sequence[RoutedCoflow]] = MappingProxyType({})
+    graphs: Mapping[int, Sequence[RoutedCoflow]] = MappingProxyType({})

@@ -87,7 +87,7 @@ class StageGraph:
     def runs_without_process(self) -> bool:
         """Whether the stages form a chain, all have flows, and there are no other constraints.
 
-        `FabricProcess.run_chain` can run such an iteration.
+        `FabricProcess.run_graph` can run such a job.
         """
         dag, order = self.dag, self.dag.sequence
         behind = ((), *((k,) for k in order[:-1]))
@@ -95,6 +95,25 @@ class StageGraph:
                 and all(dag.after[k] == after for k, after in zip(order, behind, strict=True))
                 and all(demand is not None and len(demand.flows) for demand in self.demands)
                 and not any(self.stages[k].release_s for k in order[1:]))
+
+    def order_of(self, iteration: int, stage: int) -> int:
+        """Return the place of a coflow among those of its job, which breaks ties."""
+        return iteration * len(self.stages) + self.dag.order[stage]
+
+    @property
+    def routed(self) -> tuple[RoutedCoflow, ...]:
+        """The coflows of a chain, in the order in which they are sent."""
+        return tuple(demand for k in self.dag.sequence if (demand := self.demands[k]) is not None)
+
+    @property
+    def steps(self) -> NDArray[np.float64]:
+        """The seconds of computation before each of them."""
+        return np.array([self.stages[k].compute_s for k in self.dag.sequence])
+
+    @property
+    def release_s(self) -> float:
+        """Seconds from the job's arrival until the first stage of a chain may begin."""
+        return self.stages[self.dag.sequence[0]].release_s
 
     @property
     def gamma_s(self) -> float:
@@ -260,6 +279,7 @@ class OperationGraph:
     demands: Sequence[RoutedCoflow | None] = field(init=False)
     places: Sequence[int] = field(init=False)
     copies: list[int] = field(init=False)
+    release_s = 0.0  #: as of a `StageGraph`
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
@@ -274,10 +294,7 @@ class OperationGraph:
 
     @property
     def in_order(self) -> bool:
-        """Whether each computation waits for the previous computation on its rank's stream.
-
-        If so, no computation has to wait for its turn.
-        """
+        """Whether each computation waits for the one before on its stream, none for its turn."""
         return _in_order(self.operations)
 
     @property
@@ -288,15 +305,19 @@ class OperationGraph:
     def runs_without_process(self) -> bool:
         """Whether `FabricProcess.run_graph` can run the job.
 
-        It cannot if computations may have to wait for their turn, because those of a stream do not
-        depend on each other in a chain (`in_order`); if operations represent others; or if a coflow
-        has no bytes, because such a coflow is complete at once, but allocators must still be asked.
+        It cannot if computations may have to wait for their turn (see `in_order`); if operations
+        represent others; or if a coflow has no bytes, because such a coflow is complete at once,
+        but allocators must still be asked.
         """
         return (self.in_order and self.programs is None
                 and all(len(demand.flows) for demand in self.routed))
 
+    def order_of(self, iteration: int, operation: int) -> int:
+        """Return the place of a coflow among those of its job, which breaks ties."""
+        return iteration * len(self.operations) + operation
+
     @property
-    def rows(self) -> OperationRows:
+    def steps(self) -> OperationRows:
         """The operations as rows for the fabric."""
         return _rows_of(self.operations)
 

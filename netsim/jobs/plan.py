@@ -195,8 +195,7 @@ class JobPlan:
         fixed = self._fixed
         if fixed is None:  # other flows in each iteration
             return np.arange(self.network.links)
-        demands = fixed.routed if isinstance(fixed, OperationGraph) else fixed.demands
-        links = [demand.loads["link"] for demand in demands if demand is not None]
+        links = [coflow.loads["link"] for coflow in fixed.routed]
         return np.unique(np.concatenate([np.empty(0, np.int64), *links]))
 
     def lower_bound(self) -> float:

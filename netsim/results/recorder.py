@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import HasClock
 from netsim.fabric.graphs import Computed
 from netsim.fabric.records import COFLOW, FLOW
+from netsim.jobs.graph import OperationGraph, StageGraph
 from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology
 from netsim.operations import Operations
 from netsim.results.link_recorder import MOST_NOTED, LinkRecorder, categories
-from netsim.results.tables import DTYPES, OF_OTHERS, CoflowNumbers, Coflows, Ended, packed
-from netsim.workload import Stage
+from netsim.results.tables import (
+    DTYPES,
+    OF_OTHERS,
+    CoflowNumbers,
+    Ints,
+    coflow_rows,
+    flow_rows,
+    of_events,
+    of_records,
+    other_rows,
+    packed,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class ChainLog:
-    """The stages of chains in the order in which they send, and the operations of graphs.
-
-    A single coflow counts as a chain.
-    """
+class GraphLog:
+    """The stages and operations of jobs without a process, in the order in which they send."""
 
     def __init__(self, numbers: CoflowNumbers) -> None:
         self._numbers = numbers
@@ -48,30 +56,16 @@ class ChainLog:
         self._place, self._name = np.insert(self._place, at, 0), np.insert(self._name, at, 0)
         self._own = np.insert(self._own, at, -1)
 
-    def begin(self, job: int, stages: Sequence[Stage], places: Sequence[int],
-              names: Sequence[int]) -> None:
-        """Record the stages of a job in the order in which they send.
+    def begin(self, jobs: Ints, order: Ints, places: ArrayLike, names: ArrayLike,
+              own: ArrayLike = -1) -> None:
+        """Record stages, given by arrays with an entry per stage, or by one value for all.
 
-        `job` is an index in order of (arrival, id), `places` are the indices of the stages in the
-        job's list, and `names` the numbers of their names.
+        `jobs` are indices in order of (arrival, id), `order` says where in its job a stage sends,
+        `places` are the positions of stages in the lists of their jobs, `names` the numbers of
+        their names, and `own` the ids that stages give to coflows, or -1.
         """
-        first = self._first[job]
-        for k, (stage, place, name) in enumerate(zip(stages, places, names, strict=True), first):
-            self._place[k], self._name[k] = place, name
-            if stage.coflow_id is not None:
-                self._own[k] = stage.coflow_id
-
-    def begin_graph(self, job: int, names: NDArray[np.int64]) -> None:
-        """Record a job of operations; `names` has the number of each operation's name."""
-        first = self._first[job]
-        self._place[first:first + len(names)] = np.arange(len(names))
-        self._name[first:first + len(names)] = names
-
-    def begin_all(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
-                  names: NDArray[np.int64]) -> None:
-        """Record jobs of one stage each; `own` are the ids that stages give to coflows, or -1."""
-        first = self._first[jobs]
-        self._name[first], self._own[first] = names, own
+        at = self._first[jobs] + order
+        self._place[at], self._name[at], self._own[at] = places, names, own
 
     def describe(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
         """Make the identifying columns of some COFLOW rows: coflow, job, iteration and stage."""
@@ -89,29 +83,67 @@ _OF_COFLOW = 32
 
 
 class Listener(Protocol):
-    """Receives at once what a `Recorder` records."""
+    """Receives at once what a `Recorder` records: see its methods.
 
-    def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """See `Recorder.coflow_begun`."""
+    `last` marks the last coflows of their jobs.
+    """
 
-    def coflow_done(self, job: JobProcess, iteration: int, stage: int,
-                    transfer: CoflowEvent | None) -> None:
-        """See `Recorder.coflow_ended`."""
-
-    def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        """See `Recorder.chains_finished`; `last` marks the last coflows of their jobs."""
-
-    def job_done(self, job: int) -> None:
-        """See `Recorder.job_finished`."""
+    def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None: ...
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int) -> None: ...
+    def done_without_process(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None: ...
+    def job_done(self, job: int) -> None: ...
 
 
-class Recorder(LinkRecorder):
+class CoflowRecorder(LinkRecorder):
+    """Records coflows and flows as well; names of stages are numbered."""
+
+    def __init__(self, record: Sequence[str], network: Topology, beside: Sequence[str] = (),
+                 on_wire: bool = False) -> None:
+        super().__init__(record, network, beside, on_wire)
+        self._keeps_flows = "flows" in self._rows
+        self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
+        self._stages: dict[str, int] = {}
+        self._flows_of: dict[CoflowEvent, bytes] = {}
+
+    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
+        """Keep the flows of a completed coflow until it is known which coflow it was."""
+        if self._keeps_flows:
+            self._flows_of[transfer] = flows.tobytes()
+
+    def _number(self, stage: str) -> int:
+        """Return the number of the name of a stage."""
+        return self._stages.setdefault(stage, len(self._stages))
+
+    def _flows_sent(self, events: Sequence[CoflowEvent]) -> list[bytes]:
+        """Return the FLOW rows of completed coflows, if flows are recorded."""
+        return [self._flows_of.pop(event, b"") for event in events]
+
+    def _keep(self, coflows: NDArray[Any], sent: Sequence[bytes]) -> None:
+        """Append coflows and their flows to the tables that are recorded."""
+        if "coflows" in self._rows:
+            self._rows["coflows"].extend(packed(coflows, self._rows["coflows"].dtype))
+        if self._keeps_flows:
+            self._rows["flows"].extend(packed(flow_rows(coflows, sent), self._rows["flows"].dtype))
+
+    def _others(self, rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Any]
+                ) -> pd.DataFrame | None:
+        """Return the table of other coflows; None if coflows are not recorded."""
+        return other_rows(rows, columns) if "coflows" in self._rows else None
+
+    def _conversions(self, name: str, link_names: Sequence[str]
+                     ) -> dict[str, Callable[[NDArray[Any]], Any]]:
+        if name == "coflows":
+            return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
+        return super()._conversions(name, link_names)
+
+
+class Recorder(CoflowRecorder):
     """Records jobs and, if asked to, coflows, flows, links and decisions.
 
     Recording what only `beside` names must not affect the run. For links, a row then has the mean
     rate from one event to the next, even if flows end in between; decisions are left out while an
-    allocation is persistent. Coflows of chains are complete when their last bytes arrive; without a
-    clock, when these are sent.
+    allocation is persistent. Coflows without a process are complete when their last bytes arrive;
+    without a clock, when these are sent.
 
     Arrays by job are up to date after `pack`, and count completed coflows.
     """
@@ -132,19 +164,16 @@ class Recorder(LinkRecorder):
         #: When jobs without a process have sent their first byte, in seconds; NaN for others.
         self.start_s = np.full(jobs, np.nan)
         self.finish_s = np.full(jobs, np.nan)  #: NaN of a job that has not ended
-        self._keeps_flows = "flows" in self._rows
-        self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
-        self._chains = ChainLog(numbers)
-        self._stages: dict[str, int] = {}
+        self._log = GraphLog(numbers)
         self._computing: dict[str, int] = {}  # names of stages, and of streams
         self._streams: dict[str, int] = {}
         self._computed: list[tuple[Any, ...]] = []
-        self._ended: list[Ended] = []
-        self._flows_of: dict[CoflowEvent, bytes] = {}
-        self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
+        #: Job, number of the stage's name, and coflow.
+        self._ended: list[tuple[int, int, CompletedCoflow]] = []
+        self._without_process: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
-        self._others: list[tuple[Any, ...]] = []
+        self._dropped: list[tuple[Any, ...]] = []
         self.listener: Listener | None = None  #: gets completed coflows and jobs at once
 
     def add_job(self, job: int, numbers: CoflowNumbers) -> None:
@@ -154,7 +183,7 @@ class Recorder(LinkRecorder):
         """
         self._pack_coflows()
         self._numbers = numbers
-        self._chains.add_job(job, numbers)
+        self._log.add_job(job, numbers)
         for name, none in (("bytes_of_job", 0.0), ("wire_bytes_of_job", 0.0),
                            ("coflows_of_job", 0), ("start_s", np.nan), ("finish_s", np.nan),
                            ("_is_graph", False)):
@@ -179,8 +208,8 @@ class Recorder(LinkRecorder):
         return self._now
 
     def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
-        """Identify COFLOW rows of chains by id, job, iteration and stage number; see `ChainLog`."""
-        return self._chains.describe(rows)
+        """Identify COFLOW rows by id, job, iteration and stage number; see `GraphLog`."""
+        return self._log.describe(rows)
 
     @property
     def stage_names(self) -> list[str]:
@@ -192,9 +221,7 @@ class Recorder(LinkRecorder):
     def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
         """Record a completed coflow, and the identical coflows that it represents."""
         self._coflows_done += done.copies
-        self._ended.append((job.index, done.iteration, done.stages, done.stage,
-                            self._name(done.stages[done.stage]), done.transfer, done.finish,
-                            done.copies))
+        self._ended.append((job.index, self._number(done.stages[done.stage].name), done))
         self._note((_OF_COFLOW + len(done.transfer.demand.flows)) * done.copies)
 
     def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
@@ -202,37 +229,26 @@ class Recorder(LinkRecorder):
         if self.listener is not None:
             self.listener.coflow_valid(job, iteration, stage)
 
-    def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
-                     transfer: CoflowEvent | None) -> None:
-        """Note that a coflow of a job has ended, though it may have to be repeated."""
+    def coflow_ended(self, job: JobProcess, done: CompletedCoflow) -> None:
+        """Note that a coflow has ended; `coflow_finished` follows once it cannot be repeated."""
         if self.listener is not None:
-            self.listener.coflow_done(job, iteration, stage, transfer)
+            self.listener.coflow_done(job, done.iteration, done.stage)
 
-    def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
+    def coflow_dropped(self, job: int, iteration: int, stage: str, transfer: CoflowEvent,
                        nbytes: float, why: str) -> None:
-        """Record a coflow that has no row of its own; see `JobRecorder`."""
-        self._keep_other(job.index, iteration, stage.name, transfer, nbytes, why)
+        """Record a coflow without a row of its own, which is withdrawn, repeated or a job's state.
 
-    def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
-        """Record the bytes sent of a job's state, once it has arrived or is withdrawn."""
-        self._keep_other(job, iteration, "state", transfer, nbytes, "state")
-
-    def _keep_other(self, job: int, iteration: int, stage: str, transfer: CoflowEvent,
-                    nbytes: float, why: str) -> None:
+        `nbytes` are the bytes that it has sent, without headers; `why` is ``"withdrawn"``,
+        ``"repeated"`` or ``"state"``.
+        """
         if "coflows" in self._rows and len(transfer.demand.flows):
             end = transfer.env.now if math.isnan(transfer.finish_s) else transfer.finish_s
-            self._others.append((int(self._numbers.job_ids[job]), iteration, stage,
-                                 transfer.valid_s, transfer.start_s, end, nbytes, why))
+            self._dropped.append((int(self._numbers.job_ids[job]), iteration, stage,
+                                  transfer.valid_s, transfer.start_s, end, nbytes, why))
 
     def other_coflows(self) -> pd.DataFrame | None:
         """Make the table of coflows without rows of their own; None if coflows are not recorded."""
-        if "coflows" not in self._rows:
-            return None
-        import pandas as pd
-
-        columns = zip(*self._others, strict=True) if self._others else [[]] * len(OF_OTHERS)
-        return pd.DataFrame({name: np.array(list(column), kind) for (name, kind), column
-                             in zip(OF_OTHERS.items(), columns, strict=True)})
+        return self._others(self._dropped, OF_OTHERS)
 
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
                  start: float, end: float) -> None:
@@ -262,20 +278,12 @@ class Recorder(LinkRecorder):
         if self._noted > MOST_NOTED:
             self._pack_coflows()
 
-    def job_finished(self, job: JobProcess) -> None:
-        """Record a completed job."""
-        self._end_job(job.index, job.finish_s)
-
-    def _end_job(self, job: int, finish: float) -> None:
+    def job_finished(self, job: int, finish: float) -> None:
+        """Record the completion of a job of which the last coflow is not known beforehand."""
         self._jobs_done += 1
         self.finish_s[job] = finish
         if self.listener is not None:
             self.listener.job_done(job)
-
-    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Record the start of a chain, which has no job process; see `ChainLog.begin`."""
-        self._numbers.check_stages(job, 0, len(stages))
-        self._chains.begin(job, stages, places, [self._name(stage) for stage in stages])
 
     @property
     def keeps_computations(self) -> bool:
@@ -289,14 +297,19 @@ class Recorder(LinkRecorder):
         _numbered(self._streams, operations.streams, operations.stream, computes)
         return _numbered(self._stages, operations.names, operations.name, sends)
 
-    def graph_begun(self, job: int, operations: Operations) -> None:
-        """Record the start of a job of operations, which the fabric runs without a job process."""
-        self._graphs[job], self._is_graph[job] = operations, True
-        self._chains.begin_graph(job, self.operations_begun(operations)[operations.name])
-
-    def graph_ended(self, job: int, finish: float) -> None:
-        """Record the completion of a job of operations without a job process."""
-        self._end_job(job, finish)
+    def graph_begun(self, job: int, graph: StageGraph | OperationGraph) -> None:
+        """Record the start of a job that the fabric runs without a process."""
+        if isinstance(graph, OperationGraph):
+            made = graph.operations
+            self._graphs[job], self._is_graph[job] = made, True
+            order = np.arange(len(made))
+            self._log.begin(job, order, order, self.operations_begun(made)[made.name])
+            return
+        stages = [graph.stages[k] for k in graph.dag.sequence]
+        self._numbers.check_stages(job, 0, len(stages))
+        self._log.begin(job, np.arange(len(stages)), graph.dag.sequence,
+                        [self._number(stage.name) for stage in stages],
+                        [-1 if stage.coflow_id is None else stage.coflow_id for stage in stages])
 
     def keep_computed(self, computed: Computed) -> None:
         """Record computations of a graph."""
@@ -312,18 +325,14 @@ class Recorder(LinkRecorder):
 
     def singles_begun(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
                       stages: Sequence[str]) -> None:
-        """Record the start of chains of one stage each; see `ChainLog.begin_all`."""
+        """Record the start of independent coflows; see `GraphLog.begin`."""
         number, known = {}, self._stages
         for name in dict.fromkeys(stages):
             number[name] = known.setdefault(name, len(known))
-        self._chains.begin_all(jobs, own, np.array([number[name] for name in stages], np.int64))
+        self._log.begin(jobs, 0, 0, [number[name] for name in stages], own)
 
-    def _name(self, stage: Stage) -> int:
-        """The number of a stage's name."""
-        return self._stages.setdefault(stage.name, len(self._stages))
-
-    def chains_finished(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Record completed coflows of chains, given COFLOW rows and FLOW rows that include theirs.
+    def finished_without_process(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
+        """Record completed coflows, given COFLOW rows and FLOW rows that include theirs.
 
         The array `done` is kept.
         """
@@ -340,20 +349,15 @@ class Recorder(LinkRecorder):
             late = done["arrives"] > self._see_arrivals()
             for each in zip(done["arrives"][late].tolist(), last[late].tolist(), strict=True):
                 heappush(self._late, each)
-        self._of_chains.append((done, sent))
+        self._without_process.append((done, sent))
         if self.listener is not None:
-            self.listener.chains_done(done, last)
+            self.listener.done_without_process(done, last)
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
     def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:
-        """Mark the coflows that are the last of their jobs; only chains know that."""
+        """Mark the coflows that are the last of their jobs; of operations, none is known to be."""
         last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
         return last & ~self._is_graph[done["job"]]
-
-    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
-        """Keep the flows of a completed coflow until its job reports which coflow it was."""
-        if self._keeps_flows:
-            self._flows_of[transfer] = flows.tobytes()
 
     # --- packing, many events at a time ----------------------------------------------------
 
@@ -369,30 +373,41 @@ class Recorder(LinkRecorder):
             self._rows["computations"].extend(np.array(self._computed, DTYPES["computations"]))
             self._computed = []
         ended, self._ended = self._ended, []
-        of_chains, self._of_chains = self._of_chains, []
+        finished, self._without_process = self._without_process, []
         if ended:
             self._pack_ended(ended)
         self._see_arrivals()
         if self._late:
-            of_chains = self._arrived(of_chains)
-        if of_chains:
-            self._pack_of_chains(of_chains)
+            finished = self._arrived(finished)
+        if finished:
+            self._pack_without_process(finished)
 
-    def _pack_ended(self, ended: Sequence[Ended]) -> None:
+    def _pack_ended(self, ended: Sequence[tuple[int, int, CompletedCoflow]]) -> None:
         """Pack coflows that job processes reported."""
-        copies = [noted[7] for noted in ended]
-        index = np.repeat([noted[0] for noted in ended], copies)
-        for totals, each in ((self.bytes_of_job, [noted[5].demand.payload for noted in ended]),
-                             (self.wire_bytes_of_job, [noted[5].demand.nbytes for noted in ended])):
-            np.add.at(totals, index, np.repeat(each, copies))
+        jobs, names, done = zip(*ended, strict=True)
+        copies, events = [each.copies for each in done], [each.transfer for each in done]
+        index = np.repeat(jobs, copies)
+        for totals, sizes in ((self.bytes_of_job, [event.demand.payload for event in events]),
+                              (self.wire_bytes_of_job, [event.demand.nbytes for event in events])):
+            np.add.at(totals, index, np.repeat(sizes, copies))
         np.add.at(self.coflows_of_job, index, 1)
-        if self._keeps_coflows:
-            sent = [self._flows_of.pop(noted[5], b"") for noted in ended]
-            self._keep(Coflows.ended(ended, self._numbers), sent)
+        if not self._keeps_coflows:
+            return
+        rows = coflow_rows(
+            {"coflow": [self._numbers.number(job, each.iteration, each.stages, each.stage)
+                        for job, each in zip(jobs, done, strict=True)],
+             "job": self.job_ids[list(jobs)], "iteration": [each.iteration for each in done],
+             "stage": names},
+            of_events(events) | {"finish_s": np.array([each.finish for each in done])})
+        if max(copies) > 1:
+            first = np.cumsum(copies) - copies
+            rows = np.repeat(rows, copies)
+            rows["coflow"] += np.arange(len(rows)) - np.repeat(first, copies)
+        self._keep(rows, self._flows_sent(events))
 
-    def _pack_of_chains(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
-        """Pack coflows of chains."""
-        done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in of_chains]), COFLOW)
+    def _pack_without_process(self, finished: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
+        """Pack coflows that the fabric reported."""
+        done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in finished]), COFLOW)
         job, last = done["job"], self._are_last(done)
         np.add.at(self.bytes_of_job, job, done["payload"])
         np.add.at(self.wire_bytes_of_job, job, done["total"])
@@ -400,28 +415,20 @@ class Recorder(LinkRecorder):
         np.fmin.at(self.start_s, job, done["start"])
         self.finish_s[job[last]] = done["arrives"][last]
         if self._keeps_coflows:
-            sent = [each for _, sent in of_chains for each in sent]
-            self._keep(Coflows.of_chains(done, self._chains.describe(done)), sent)
+            sent = [each for _, sent in finished for each in sent]
+            self._keep(coflow_rows(self._log.describe(done), of_records(done)), sent)
 
-    def _arrived(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]
+    def _arrived(self, finished: Sequence[tuple[NDArray[Any], list[bytes]]]
                  ) -> list[tuple[NDArray[Any], list[bytes]]]:
         """Hold back coflows that have not arrived; return the others."""
         arrived: list[tuple[NDArray[Any], list[bytes]]] = []
-        for rows, sent in of_chains:
+        for rows, sent in finished:
             late = rows["arrives"] > self._now
-            for which, of in ((late, self._of_chains), (~late, arrived)):
+            for which, of in ((late, self._without_process), (~late, arrived)):
                 if which.any():
                     of.append((rows[which], [sent[k] for k in np.flatnonzero(which)]
                                if sent else sent))
         return arrived
-
-    def _keep(self, coflows: Coflows, sent: Sequence[bytes]) -> None:
-        """Append coflows and their flows to the tables that are recorded."""
-        if "coflows" in self._rows:
-            self._rows["coflows"].extend(packed(coflows.rows, self._rows["coflows"].dtype))
-        if self._keeps_flows:
-            flows = coflows.flow_rows(sent)
-            self._rows["flows"].extend(packed(flows, self._rows["flows"].dtype))
 
     # --- results --------------------------------------------------------------------------
 
@@ -430,8 +437,6 @@ class Recorder(LinkRecorder):
         if name == "computations":
             return {"stage": partial(categories, list(self._computing)),
                     "stream": partial(categories, list(self._streams))}
-        if name == "coflows":
-            return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
         return super()._conversions(name, link_names)
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.fabric.records import FLOW
-from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.jobs.plan import count_operations, drawn_stages, has_operations
 from netsim.workload import JobColumns, JobSpec, Stage, Workload, column
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from netsim.fabric.coflow_event import CoflowEvent
 
 #: Names of the tables that can be recorded; jobs always are.
@@ -146,68 +146,70 @@ OF_OTHERS: dict[str, Any] = {
     "job": "i8", "iteration": "i8", "stage": object, "valid_s": "f8", "start_s": "f8",
     "end_s": "f8", "bytes": "f8", "why": object}
 
-#: A coflow that a job process has completed: the job's index, the iteration and its stages, the
-#: index of the stage, the number of its name, the event of the fabric, the finish time; how many
-#: coflows it stands for, those of the stages from that one on.
-Ended: TypeAlias = "tuple[int, int, Sequence[Stage], int, int, CoflowEvent, float, int]"
+def coflow_rows(which: Mapping[str, Any], sent: Mapping[str, Any]) -> NDArray[Any]:
+    """Make rows of ``WITH_WIRE["coflows"]`` of coflows, given as columns.
+
+    `which` has coflow, job, iteration and stage, `sent` all others but ``cct_s``: see `of_events`
+    and `of_records`.
+    """
+    rows = np.empty(len(which["coflow"]), WITH_WIRE["coflows"])
+    for name, values in (*which.items(), *sent.items()):
+        rows[name] = values
+    rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
+    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Coflows:
-    """Completed coflows, as rows of ``WITH_WIRE["coflows"]``."""
+def of_events(events: Sequence[CoflowEvent]) -> dict[str, NDArray[Any]]:
+    """Return times and sizes of coflows that processes have submitted."""
+    demands = [event.demand for event in events]
+    known = {id(demand): demand.stands_for or demand for demand in demands}
+    place = dict(zip(known, range(len(known)), strict=True))
+    which = np.array([place[id(demand)] for demand in demands], np.int64)
+    columns = {name: np.array([getattr(event, name) for event in events]) for name in (
+        "valid_s", "begin_s", "start_s", "sent_s", "finish_s")}
+    for name, values in (
+            ("bytes", [demand.payload for demand in known.values()]),
+            ("wire_bytes", [demand.nbytes for demand in known.values()]),
+            ("longest_bytes", [demand.coflows["longest"][0] for demand in known.values()]),
+            ("width", [len(demand.flows) for demand in known.values()]),
+            ("gamma_s", [demand.gamma for demand in known.values()]),
+            ("deadline_s", [demand.deadline_s for demand in known.values()])):
+        columns[name] = np.array(values)[which]
+    return columns | {"deadline_s": columns["valid_s"] + columns["deadline_s"]}
 
-    rows: NDArray[Any]
 
-    @classmethod
-    def ended(cls, noted: Iterable[Ended], numbers: CoflowNumbers) -> Coflows:
-        """Make rows of coflows that job processes completed."""
-        jobs, iterations, stages, places, names, transfers, finish, copies = zip(
-            *noted, strict=True)
-        rows = np.empty(len(jobs), WITH_WIRE["coflows"])
-        rows["coflow"] = list(map(numbers.number, jobs, iterations, stages, places))
-        rows["job"], rows["iteration"] = numbers.job_ids[np.array(jobs)], iterations
-        rows["stage"] = names
-        for name in ("valid_s", "start_s", "begin_s", "sent_s"):
-            rows[name] = [getattr(transfer, name) for transfer in transfers]
-        rows["finish_s"] = finish
-        rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
-        describe([transfer.demand for transfer in transfers], rows)
-        if max(copies) > 1:
-            begins = np.cumsum(copies) - copies
-            rows = np.repeat(rows, copies)
-            rows["coflow"] += np.arange(len(rows)) - np.repeat(begins, copies)
-        return cls(rows)
+def of_records(done: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return times and sizes of coflows without a process, from their COFLOW rows."""
+    columns = {name: done[known_as] for name, known_as in (
+        ("begin_s", "valid"), ("start_s", "start"), ("sent_s", "last"), ("finish_s", "arrives"),
+        ("bytes", "payload"), ("wire_bytes", "total"), ("longest_bytes", "longest"),
+        ("width", "flows"), ("gamma_s", "nominal_gamma"), ("deadline_s", "deadline"))}
+    return columns | {"valid_s": done["valid"] - done["overhead"]}
 
-    @classmethod
-    def of_chains(cls, done: NDArray[Any], which: Mapping[str, NDArray[np.int64]]) -> Coflows:
-        """Make rows of coflows of chains from COFLOW rows; see `ChainLog.describe`."""
-        rows = np.empty(len(done), WITH_WIRE["coflows"])
-        for name, values in which.items():
-            rows[name] = values
-        for name, known_as in (("begin_s", "valid"), ("start_s", "start"), ("sent_s", "last"),
-                               ("finish_s", "arrives"), ("bytes", "payload"),
-                               ("wire_bytes", "total"), ("longest_bytes", "longest"),
-                               ("width", "flows"), ("gamma_s", "nominal_gamma"),
-                               ("deadline_s", "deadline")):
-            rows[name] = done[known_as]
-        rows["valid_s"] = done["valid"] - done["overhead"]
-        rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
-        return cls(rows)
 
-    def flow_rows(self, sent: Sequence[bytes]) -> NDArray[Any]:
-        """Make rows of the coflows' flows, given the FLOW rows of each."""
-        counts = np.array([len(each) for each in sent]) // FLOW.itemsize
-        flows = np.frombuffer(b"".join(sent), FLOW)
-        rows = np.empty(len(flows), WITH_WIRE["flows"])
-        for name in ("coflow", "job", "valid_s", "begin_s", "sent_s"):
-            rows[name] = np.repeat(self.rows[name], counts)
-        for name, known_as in (("flow", "index"), ("src", "src"), ("dst", "dst"),
-                               ("bytes", "payload"), ("wire_bytes", "size")):
-            rows[name] = flows[known_as]
-        # Of flows in step only their coflow knows when they have ended.
-        rows["sent_s"] = np.where(flows["remaining"] > 0, rows["sent_s"], flows["finish"])
-        rows["finish_s"] = rows["sent_s"] + flows["latency"]
-        return rows
+def flow_rows(coflows: NDArray[Any], sent: Sequence[bytes]) -> NDArray[Any]:
+    """Make rows of the flows of coflows, given the rows of these and the FLOW rows of each."""
+    counts = np.array([len(each) for each in sent]) // FLOW.itemsize
+    flows = np.frombuffer(b"".join(sent), FLOW)
+    rows = np.empty(len(flows), WITH_WIRE["flows"])
+    for name in ("coflow", "job", "valid_s", "begin_s", "sent_s"):
+        rows[name] = np.repeat(coflows[name], counts)
+    for name, known_as in (("flow", "index"), ("src", "src"), ("dst", "dst"),
+                           ("bytes", "payload"), ("wire_bytes", "size")):
+        rows[name] = flows[known_as]
+    # Of flows in step only their coflow knows when they have ended.
+    rows["sent_s"] = np.where(flows["remaining"] > 0, rows["sent_s"], flows["finish"])
+    rows["finish_s"] = rows["sent_s"] + flows["latency"]
+    return rows
+
+
+def other_rows(rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Make a table of coflows without rows of their own; `columns` has the kind of each column."""
+    import pandas as pd
+
+    values = zip(*rows, strict=True) if rows else [()] * len(columns)
+    return pd.DataFrame({name: np.array(list(column), kind) for (name, kind), column
+                         in zip(columns.items(), values, strict=True)})
 
 
 def packed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -218,22 +220,6 @@ def packed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     for name in dtype.names or ():
         found[name] = rows[name]
     return found
-
-
-def describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
-    """Fill in sizes, widths, gammas and deadlines of rows from the coflows that were sent."""
-    known = {id(demand): demand.stands_for or demand for demand in demands}
-    place = dict(zip(known, range(len(known)), strict=True))
-    which = np.array([place[id(demand)] for demand in demands])
-    for name, values in (
-            ("bytes", [demand.payload for demand in known.values()]),
-            ("wire_bytes", [demand.nbytes for demand in known.values()]),
-            ("longest_bytes", [demand.coflows["longest"][0] for demand in known.values()]),
-            ("width", [len(demand.flows) for demand in known.values()]),
-            ("gamma_s", [demand.gamma for demand in known.values()])):
-        rows[name] = np.array(values)[which]
-    rows["deadline_s"] = rows["valid_s"] + np.array(
-        [demand.deadline_s for demand in known.values()])[which]
 
 
 def link_rows(moves: Sequence[tuple[float, float, NDArray[np.float64]]],

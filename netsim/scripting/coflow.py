@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,8 +16,8 @@ from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.network import Topology
 from netsim.results.lazy_table import LazyTable, SpillingTable
-from netsim.results.link_recorder import LinkRecorder, categories
-from netsim.results.tables import DTYPES, OF_OTHERS, WITH_WIRE, Coflows, describe, packed
+from netsim.results.recorder import CoflowRecorder
+from netsim.results.tables import OF_OTHERS, coflow_rows, of_events, packed
 from netsim.scripting.job import Job
 from netsim.workload import Stage
 
@@ -170,28 +169,17 @@ def _waiting_for(event: simpy.Event) -> list[Any]:
 _MOST_ENDED = 512
 
 
-class ScriptRecorder(LinkRecorder):
-    """Records coflows, flows, links and decisions, if asked to; see `LinkRecorder`."""
+class ScriptRecorder(CoflowRecorder):
+    """Records coflows, flows, links and decisions, if asked to; see `CoflowRecorder`."""
 
     def __init__(self, record: Sequence[str], network: Topology) -> None:
         super().__init__(record, network)
-        self._of_coflows = DTYPES if network.wire.ideal else WITH_WIRE
-        self.done = 0  #: the number of completed coflows
-        self._keeps_coflows = not {"coflows", "flows"}.isdisjoint(self._rows)
-        self._ended: list[tuple[Coflow, bytes]] = []
-        self._sent: dict[CoflowEvent, bytes] = {}
-        self._names: dict[str, int] = {}
-
-    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
-        """Keep the flows of a completed coflow until `completed` is called for it."""
-        if "flows" in self._rows:
-            self._sent[transfer] = flows.tobytes()
+        self._ended: list[Coflow] = []
 
     def completed(self, coflow: Coflow) -> None:
         """Record a coflow that has completed."""
-        self.done += 1
         if self._keeps_coflows:
-            self._ended.append((coflow, self._sent.pop(coflow, b"")))
+            self._ended.append(coflow)
             if len(self._ended) == _MOST_ENDED:
                 self._pack_ended()
 
@@ -204,47 +192,23 @@ class ScriptRecorder(LinkRecorder):
         """Move buffered coflows, and their flows, to their tables."""
         ended, self._ended = self._ended, []
         if ended:
-            coflows = self._rows_of([coflow for coflow, _ in ended])
-            if "coflows" in self._rows:
-                self._rows["coflows"].extend(packed(coflows.rows, self._rows["coflows"].dtype))
-            if "flows" in self._rows:
-                flows = coflows.flow_rows([sent for _, sent in ended])
-                self._rows["flows"].extend(packed(flows, self._rows["flows"].dtype))
+            self._keep(self._rows_of(ended), self._flows_sent(ended))
 
     def frame_of(self, coflows: Sequence[Coflow]) -> pd.DataFrame:
         """Return a table of coflows that have not completed; unknown times are NaN."""
-        rows = SpillingTable(self._of_coflows["coflows"])
-        rows.extend(packed(self._rows_of(coflows).rows, rows.dtype))
+        rows = SpillingTable(self._rows["coflows"].dtype)
+        rows.extend(packed(self._rows_of(coflows), rows.dtype))
         return LazyTable(rows, (), self._conversions("coflows", ())).frame()
 
     def other_coflows(self, coflows: Sequence[Coflow]) -> pd.DataFrame | None:
         """Return a table of cancelled coflows; None if coflows are not recorded."""
-        if "coflows" not in self._rows:
-            return None
-        import pandas as pd
-
-        rows = [(coflow.number, coflow.job, 0, coflow.name, coflow.valid_s, coflow.start_s,
-                 coflow.ended_s, coflow.sent, "withdrawn") for coflow in coflows]
-        return pd.DataFrame(rows, columns=["coflow", *OF_OTHERS]).astype(
+        return self._others([
+            (coflow.number, coflow.job, 0, coflow.name, coflow.valid_s, coflow.start_s,
+             coflow.ended_s, coflow.sent, "withdrawn") for coflow in coflows],
             {"coflow": "i8", **OF_OTHERS})
 
-    def _rows_of(self, coflows: Sequence[Coflow]) -> Coflows:
-        rows = np.empty(len(coflows), WITH_WIRE["coflows"])
-        rows["coflow"] = [coflow.number for coflow in coflows]
-        rows["job"] = [coflow.job for coflow in coflows]
-        rows["iteration"] = 0
-        rows["stage"] = [self._names.setdefault(coflow.name, len(self._names))
-                         for coflow in coflows]
-        for name in ("valid_s", "begin_s", "start_s", "sent_s", "finish_s"):
-            rows[name] = [getattr(coflow, name) for coflow in coflows]
-        rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
-        if len(coflows):
-            describe([coflow.demand for coflow in coflows], rows)
-        return Coflows(rows)
-
-    def _conversions(self, name: str, link_names: Sequence[str]
-                     ) -> dict[str, Callable[[NDArray[Any]], Any]]:
-        if name != "coflows":
-            return super()._conversions(name, link_names)
-        return {"stage": partial(categories, list(self._names)),
-                "deadline_s": lambda values: np.where(np.isfinite(values), values, np.nan)}
+    def _rows_of(self, coflows: Sequence[Coflow]) -> NDArray[Any]:
+        return coflow_rows(
+            {"coflow": [coflow.number for coflow in coflows],
+             "job": [coflow.job for coflow in coflows], "iteration": 0,
+             "stage": [self._number(coflow.name) for coflow in coflows]}, of_events(coflows))

@@ -85,12 +85,9 @@ class Listeners:
         else:
             self.notify("coflow-valid", job.index, coflow=coflow)
 
-    def coflow_done(self, job: JobProcess, iteration: int, stage: int,
-                    transfer: CoflowEvent | None) -> None:
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Tell listeners that a coflow submitted by a job process has ended."""
-        if transfer is not None:
-            self.notify("coflow-done", job.index,
-                        coflow=self._recorder.number(job, iteration, stage))
+        self.notify("coflow-done", job.index, coflow=self._recorder.number(job, iteration, stage))
 
     def job_done(self, job: int) -> None:
         """Notify listeners of a job that has ended."""
@@ -99,8 +96,8 @@ class Listeners:
 
     # --- what the fabric does by itself, maybe ahead of the clock -----------------------
 
-    def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        """Keep completed coflows of chains, to report each when the clock reaches its end."""
+    def done_without_process(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
+        """Keep completed coflows, to report each when the clock reaches its end."""
         self._done.append((done, last))
 
     def flush(self) -> None:
@@ -152,7 +149,7 @@ class Listeners:
         self.notify(kind, job, **({} if coflow is None else {"coflow": coflow}))
 
     def _which(self, rows: NDArray[Any]) -> list[tuple[int, int]]:
-        """Return the jobs' numbers and the ids of coflows of chains."""
+        """Return the jobs' numbers and the ids of coflows without a process."""
         ids = self._recorder.coflows_of(rows)["coflow"]
         return list(zip(rows["job"].tolist(), ids.tolist(), strict=True))
 

@@ -139,7 +139,7 @@ class OnCluster(Clocked):
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
             observe_interval=interval, check=check,
             observer=recorder if recorder.watches_fabric else None,
-            completed=recorder.chains_finished, job_of=self._job_of)
+            completed=recorder.finished_without_process, job_of=self._job_of)
         self.forecast = forecast_of(allocator, self.workload.history)
         self.fabric.table.jobs["gpus"] = column(self.workload.jobs, "ranks")
         self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,

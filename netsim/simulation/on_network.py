@@ -19,13 +19,11 @@ from netsim.errors import InputError, NetsimWarning, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
+from netsim.fabric.routed_coflow import WithoutProcess
 from netsim.jobs.arrivals import Arrivals, ComingJobs
 from netsim.jobs.fitting import all_fitted, fitted
-from netsim.jobs.graph import OperationGraph
-from netsim.jobs.plan import JobPlan, has_operations, links_of, place_randomly
-from netsim.jobs.process import JobProcess
-from netsim.jobs.rank_process import RankProcess
+from netsim.jobs.plan import JobPlan, links_of, place_randomly
+from netsim.jobs.process import JobProcess, process_of
 from netsim.jobs.single import SingleCoflows, SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
@@ -71,7 +69,7 @@ class OnNetwork(Clocked):
         self.recorder = Recorder(record, len(workload), self.numbers, network, beside,
                                  delays_stages(workload.jobs),
                                  self.env if network.wire.timed else None)
-        finished = self.recorder.chains_finished
+        finished = self.recorder.finished_without_process
         single = self._singles(allocator)
         self.singles = SingleCoflows(len(workload), single, self.network, self.faults.most_capacity,
                                      finished, self._pass_empty)
@@ -80,10 +78,10 @@ class OnNetwork(Clocked):
             self.env, self.network, allocator, self.arrival_s,
             observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished,
-            ended=self.recorder.graph_ended, job_of=self._job_of)
+            ended=self.recorder.job_finished, job_of=self._job_of)
         self.fabric.table.jobs["gpus"] = column(workload.jobs, "ranks")
         if self.recorder.keeps_computations:
-            self.fabric.table.chains.graphs.keeps_all = True
+            self.fabric.table.graphs.keeps_all = True
         if not isinstance(workload.jobs, JobColumns):
             # Results must not depend on whether all ranks are simulated, which the records decide.
             self.fabric.table.sharing.deterministic_rounding = any(
@@ -105,8 +103,8 @@ class OnNetwork(Clocked):
     def _arrive(self, index: int) -> None:
         """Start a job that has a process."""
         spec = self.workload.jobs[index]
-        job = (RankProcess if has_operations(spec) else JobProcess)(
-            self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
+        job = process_of(
+            spec, self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
             self.faults.touch_jobs, self.on_hosts.may_run,
             predicted=0.0 if self.forecast is None else self.forecast.predict_job(spec))
         self.jobs.append(job)
@@ -256,14 +254,8 @@ class OnNetwork(Clocked):
                                & (table.coflows["open"] > 0)]
         moving = singles.rerouted(active, now) if len(active) else None
         jobs = np.setdiff1d(table.without_process(), singles.columns.members)
-        return WithoutProcess(moving, {job: self._chain(job) for job in jobs.tolist()})
-
-    def _chain(self, job: int) -> Sequence[RoutedCoflow]:
-        """Return the demands of one iteration of a job that the fabric runs by itself."""
-        graph = self._plan(job).graph(0)
-        if isinstance(graph, OperationGraph):
-            return graph.routed
-        return [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
+        return WithoutProcess(moving, {job: self._plan(job).graph(0).routed
+                                       for job in jobs.tolist()})
 
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
         """See `Target.listen`."""
@@ -317,7 +309,7 @@ class OnNetwork(Clocked):
         for job in self.jobs:
             job.tell()
         if self.recorder.keeps_computations:
-            for computed in self.fabric.table.chains.graphs.computed(self.now):
+            for computed in self.fabric.table.graphs.computed(self.now):
                 self.recorder.keep_computed(computed)
         self.recorder.pack()
         tables: dict[str, Any] = {name: self.recorder.table(name, self.faults.given.link_names)

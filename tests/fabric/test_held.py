@@ -61,10 +61,10 @@ class Run:
         for job, at in enumerate(arrivals.tolist()):
             demands = [demand(rng) for _ in range(3)]
             pauses = rng.choice([0.0, 0.15, 0.4], 3)
+            pauses[0] = at
             if job % 2 and not self.fabric.allocator.sees_running:
-                self.fabric.run_chain(job, demands, pauses, 3, at)
+                self.fabric.run_graph(job, demands, pauses, 1)
             else:
-                pauses[0] = at
                 Sender(self.env, self.fabric, job, demands, pauses, self.log)
         for at, capacity in ((1.3, 2e5), (2.1, 1e6)):
             self.env.timeout(at, capacity).callbacks.append(self.change)

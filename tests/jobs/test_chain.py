@@ -198,7 +198,7 @@ class Held:
         class Watching(netsim.Allocator):
             def allocate(self, view):
                 table = view._table
-                held.sizes.append(sum(map(len, table.pools.arrays)) + len(table.chains.coflows))
+                held.sizes.append(sum(map(len, table.pools.arrays)) + len(table.graphs.coflows))
                 return netsim.Allocation(shares=view.greedy(np.arange(len(view))))
 
         netsim.simulate(network, jobs, allocator=Watching())

@@ -18,7 +18,7 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.analysis.usage import computations
 from netsim.errors import InputError, NetsimWarning, OutputError
-from netsim.jobs.process import JobProcess
+from netsim.jobs.process import StageProcess
 from netsim.plots import perfetto as module
 from netsim.plots.lanes import microseconds
 from netsim.plots.perfetto import save_with_timeline
@@ -260,16 +260,16 @@ def dags(seed: int) -> Workload:
 def test_computation_is_what_jobs_did(interval, monkeypatch) -> None:
     """All of it, but of lines, which have no process: when each began and ended."""
     did: dict[tuple[int, int, str], tuple[float, float]] = {}
-    start = JobProcess._start
+    start = StageProcess._start
 
-    def noted(self: JobProcess, stage: int) -> None:
+    def noted(self: StageProcess, stage: int) -> None:
         spec = self.graph.stages[stage]
         begin = max(self.arrival_s + spec.release_s, self._env.now)
         if spec.compute_s:
             did[self.index, self.iteration, spec.name] = begin, begin + spec.compute_s
         start(self, stage)
 
-    monkeypatch.setattr(JobProcess, "_start", noted)
+    monkeypatch.setattr(StageProcess, "_start", noted)
     count = 0
     for seed in range(examples(10)):
         did.clear()
