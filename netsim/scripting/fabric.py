@@ -42,7 +42,7 @@ from netsim.scripting.coflow import Coflow, ScriptRecorder
 from netsim.scripting.job import Job
 from netsim.simulation.events import Change, FaultEvent, by_hand, capacity_by_hand, changes_of
 from netsim.simulation.faults import dead_links, listed
-from netsim.simulation.target import (
+from netsim.simulation.run import (
     active_coflows,
     active_flows,
     jobs_table,

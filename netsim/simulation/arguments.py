@@ -35,7 +35,7 @@ from netsim.simulation.faults import Faults
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.on_network import OnNetwork
-from netsim.simulation.target import Target
+from netsim.simulation.run import Target
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
 

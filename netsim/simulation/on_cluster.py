@@ -47,7 +47,7 @@ from netsim.simulation.compatibility import (
 from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.simulation.listeners import Listeners
-from netsim.simulation.target import Clocked, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run import Clocked, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobSpec, Workload, column, delays_stages
 
 _NONE = np.array([], np.int64)

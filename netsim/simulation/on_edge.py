@@ -35,7 +35,7 @@ from netsim.schedulers.registry import SCHEDULERS, schedules
 from netsim.simulation.compatibility import problems_of_edge
 from netsim.simulation.events import FaultEvent, RunEvent, capacities_of
 from netsim.simulation.listeners import EdgeListeners
-from netsim.simulation.target import (
+from netsim.simulation.run import (
     active_coflows,
     active_flows,
     jobs_table,

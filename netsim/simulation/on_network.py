@@ -36,7 +36,7 @@ from netsim.results.tables import RECORDS, CoflowNumbers
 from netsim.simulation.events import Change, FaultEvent, RunEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.listeners import Listeners
-from netsim.simulation.target import Clocked, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run import Clocked, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 #: The most waiting ranks that a message names.

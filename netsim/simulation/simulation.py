@@ -33,7 +33,7 @@ from netsim.simulation.events import (
     check_kind,
 )
 from netsim.simulation.progress import check_progress, show_progress
-from netsim.simulation.target import Target, interrupt_with_status, run_info
+from netsim.simulation.run import Target, interrupt_with_status, run_info
 from netsim.text import said
 from netsim.workload import JobSpec, Workload
 
