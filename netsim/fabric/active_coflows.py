@@ -111,6 +111,10 @@ class ActiveCoflows:
             if transfer.key in self.active:
                 self._table.reroute(transfer.key, demand)
 
+    def all(self) -> list[CoflowEvent]:
+        """Return all coflows that are not complete."""
+        return [*self._waiting, *self._submitted, *self.active.values(), *self._on_their_way]
+
     def waiting(self) -> list[tuple[int, float, float]]:
         """Return job, valid time and deadline of coflows that are neither active nor complete."""
         return [(each.job, each.valid_s, each.valid_s + each.demand.deadline_s)

@@ -129,6 +129,10 @@ class LinkRecorder:
             self._rows["links"].extend(link_rows(self._moves, self._capacity))
             self._moves = []
 
+    def tables(self, link_names: Sequence[str]) -> dict[str, LazyTable | None]:
+        """Return all tables but that of jobs, by name; see `table`."""
+        return {name: self.table(name, link_names) for name in RECORDS if name != "jobs"}
+
     def table(self, name: str, link_names: Sequence[str]) -> LazyTable | None:
         """Return a table, or None if it was not recorded; call `pack` first."""
         if name not in self._rows:

@@ -15,7 +15,9 @@ from netsim.base.lazy import simpy
 from netsim.errors import Cancelled, InputError
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology
+from netsim.operations import Operations
 from netsim.results.lazy_table import LazyTable, SpillingTable
 from netsim.results.link_recorder import LinkRecorder, categories
 from netsim.results.tables import DTYPES, OF_OTHERS, WITH_WIRE, Coflows, describe, packed
@@ -165,53 +167,139 @@ def _waiting_for(event: simpy.Event) -> list[Any]:
     return found[1:]
 
 
+# --- records -------------------------------------------------------------------------------
+
 #: How many coflows that have ended are kept as objects at most: many make Python's garbage
 #: collector slow.
 _MOST_ENDED = 512
 
 
-class ScriptRecorder(LinkRecorder):
-    """Records coflows, flows, links and decisions, if asked to; see `LinkRecorder`."""
+class Sent(NamedTuple):
+    """A coflow as it is recorded, with the event of the fabric and the finish time in seconds."""
 
-    def __init__(self, record: Sequence[str], network: Topology) -> None:
+    number: int
+    iteration: int
+    name: str
+    event: CoflowEvent
+    finish_s: float
+
+
+class ScriptRecorder(LinkRecorder):
+    """Records coflows, flows, links, decisions and computations, if asked to; see `LinkRecorder`.
+
+    It numbers coflows as they are submitted, and counts those of `jobs`. For the processes of jobs
+    that netsim runs, it is the `JobRecorder`.
+    """
+
+    def __init__(self, record: Sequence[str], network: Topology, jobs: Sequence[Job]) -> None:
         super().__init__(record, network)
         self._of_coflows = DTYPES if network.wire.ideal else WITH_WIRE
-        self.done = 0  #: the number of completed coflows
+        self._jobs = jobs
+        self._numbered = 0
         self._keeps_coflows = not {"coflows", "flows"}.isdisjoint(self._rows)
-        self._ended: list[tuple[Coflow, bytes]] = []
+        self._ended: list[tuple[Sent, bytes]] = []
         self._sent: dict[CoflowEvent, bytes] = {}
         self._names: dict[str, int] = {}
+        self._number_of: dict[tuple[int, int, int], int] = {}  # by job, iteration and stage
+        self._computing: dict[str, int] = {}  # names of stages, and of streams
+        self._streams: dict[str, int] = {}
+        self._computed: list[tuple[Any, ...]] = []
+        self.listener: Any = None  #: see `Recorder`
+
+    def next_number(self) -> int:
+        """Return the number of another coflow."""
+        self._numbered += 1
+        return self._numbered - 1
+
+    @property
+    def job_ids(self) -> NDArray[np.int64]:
+        """The ids of all jobs."""
+        return np.arange(len(self._jobs))
+
+    @property
+    def coflows_of_job(self) -> NDArray[np.int64]:
+        """The number of completed coflows of each job."""
+        return np.array([job.done for job in self._jobs], np.int64)
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
         """Keep the flows of a completed coflow until `completed` is called for it."""
         if "flows" in self._rows:
             self._sent[transfer] = flows.tobytes()
 
-    def completed(self, coflow: Coflow) -> None:
+    def completed(self, sent: Sent) -> None:
         """Record a coflow that has completed."""
-        self.done += 1
+        job = self._jobs[sent.event.job]
+        job.done += 1
+        job.nbytes += sent.event.demand.payload
         if self._keeps_coflows:
-            self._ended.append((coflow, self._sent.pop(coflow, b"")))
+            self._ended.append((sent, self._sent.pop(sent.event, b"")))
             if len(self._ended) == _MOST_ENDED:
                 self._pack_ended()
+
+    # --- what processes of jobs report ------------------------------------------------------
+
+    def number(self, job: JobProcess, iteration: int, stage: int) -> int:
+        """The number of the coflow of a stage, from its submission until it is recorded."""
+        return self._number_of[job.index, iteration, stage]
+
+    def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
+        """Number a coflow that a job submits."""
+        self._number_of[job.index, iteration, stage] = self.next_number()
+        if self.listener is not None:
+            self.listener.coflow_valid(job, iteration, stage)
+
+    def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
+                     transfer: CoflowEvent | None) -> None:
+        """Note that a stage has completed."""
+        if self.listener is not None:
+            self.listener.coflow_done(job, iteration, stage, transfer)
+
+    def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
+        """Record a completed coflow."""
+        number = self._number_of.pop((job.index, done.iteration, done.stage))
+        self.completed(Sent(number, done.iteration, done.stages[done.stage].name, done.transfer,
+                            done.finish))
+
+    def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
+                 start: float, end: float) -> None:
+        """Record a computation on a rank."""
+        if "computations" in self._rows:
+            name = operations.name_of(operation)
+            stream = operations.streams[operations.stream[operation]]
+            self._computed.append((job.index, iteration, operations.rank[operation],
+                                   self._computing.setdefault(name, len(self._computing)),
+                                   self._streams.setdefault(stream, len(self._streams)),
+                                   start, end))
+
+    def operations_begun(self, operations: Operations) -> None:
+        """Do nothing: names are numbered as they occur."""
+
+    def job_finished(self, job: JobProcess) -> None:
+        """End the job of a process."""
+        self._jobs[job.index].finish()  # type: ignore[attr-defined]
+
+    # --- tables -----------------------------------------------------------------------------
 
     def pack(self) -> None:
         """Move all buffered records to their tables."""
         self._pack_ended()
+        if self._computed:
+            self._rows["computations"].extend(np.array(self._computed, DTYPES["computations"]))
+            self._computed = []
         super().pack()
 
     def _pack_ended(self) -> None:
         """Move buffered coflows, and their flows, to their tables."""
         ended, self._ended = self._ended, []
         if ended:
-            coflows = self._rows_of([coflow for coflow, _ in ended])
+            coflows = self._rows_of([sent for sent, _ in ended])
             if "coflows" in self._rows:
                 self._rows["coflows"].extend(packed(coflows.rows, self._rows["coflows"].dtype))
             if "flows" in self._rows:
-                flows = coflows.flow_rows([sent for _, sent in ended])
+                flows = coflows.flow_rows([flows for _, flows in ended])
                 self._rows["flows"].extend(packed(flows, self._rows["flows"].dtype))
 
-    def frame_of(self, coflows: Sequence[Coflow]) -> pd.DataFrame:
+    def frame_of(self, coflows: Sequence[Sent]) -> pd.DataFrame:
         """Return a table of coflows that have not completed; unknown times are NaN."""
         rows = SpillingTable(self._of_coflows["coflows"])
         rows.extend(packed(self._rows_of(coflows).rows, rows.dtype))
@@ -228,22 +316,26 @@ class ScriptRecorder(LinkRecorder):
         return pd.DataFrame(rows, columns=["coflow", *OF_OTHERS]).astype(
             {"coflow": "i8", **OF_OTHERS})
 
-    def _rows_of(self, coflows: Sequence[Coflow]) -> Coflows:
+    def _rows_of(self, coflows: Sequence[Sent]) -> Coflows:
         rows = np.empty(len(coflows), WITH_WIRE["coflows"])
-        rows["coflow"] = [coflow.number for coflow in coflows]
-        rows["job"] = [coflow.job for coflow in coflows]
-        rows["iteration"] = 0
-        rows["stage"] = [self._names.setdefault(coflow.name, len(self._names))
-                         for coflow in coflows]
-        for name in ("valid_s", "begin_s", "start_s", "sent_s", "finish_s"):
-            rows[name] = [getattr(coflow, name) for coflow in coflows]
+        events = [sent.event for sent in coflows]
+        rows["coflow"] = [sent.number for sent in coflows]
+        rows["job"] = [event.job for event in events]
+        rows["iteration"] = [sent.iteration for sent in coflows]
+        rows["stage"] = [self._names.setdefault(sent.name, len(self._names)) for sent in coflows]
+        for name in ("valid_s", "begin_s", "start_s", "sent_s"):
+            rows[name] = [getattr(event, name) for event in events]
+        rows["finish_s"] = [sent.finish_s for sent in coflows]
         rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
         if len(coflows):
-            describe([coflow.demand for coflow in coflows], rows)
+            describe([event.demand for event in events], rows)
         return Coflows(rows)
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
+        if name == "computations":
+            return {"stage": partial(categories, list(self._computing)),
+                    "stream": partial(categories, list(self._streams))}
         if name != "coflows":
             return super()._conversions(name, link_names)
         return {"stage": partial(categories, list(self._names)),

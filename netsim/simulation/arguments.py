@@ -35,7 +35,7 @@ from netsim.simulation.faults import Faults
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.on_network import OnNetwork
-from netsim.simulation.run import Target
+from netsim.simulation.run import Run
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
 
@@ -99,7 +99,7 @@ def _differs(value: Any, default: object) -> bool:
 
 
 def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, args: Arguments
-              ) -> Target:
+              ) -> Run:
     """Make the target of a simulation, after checking that its arguments can be combined."""
     args.check_kinds()
     refuse_several_places(what, workload)

@@ -1,4 +1,4 @@
-"""The target of a simulation on a cluster: a scheduler assigns GPUs to jobs."""
+"""A run on a cluster: a scheduler assigns GPUs to jobs."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from netsim.simulation.compatibility import (
 from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.simulation.listeners import Listeners
-from netsim.simulation.run import Clocked, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run import Run, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobSpec, Workload, column, delays_stages
 
 _NONE = np.array([], np.int64)
 
 
-class OnCluster(Clocked):
-    """A `Target` for jobs that get GPUs of a cluster.
+class OnCluster(Run):
+    """A run of jobs that get GPUs of a cluster.
 
     The scheduler or the placement chooses GPUs for the ranks; the `hosts` of the jobs are ignored.
     Jobs run on the fabric with an allocator, to which `observe_interval` (seconds) and `check`
@@ -63,13 +63,11 @@ class OnCluster(Clocked):
     factor by which computation is slower on each server; `beside` names further tables to record.
     """
 
-    counts = "jobs"
-
     def __init__(self, cluster: Cluster, workload: Workload, policies: Policies, faults: Faults,
                  seed: int, record: Sequence[str], factors: NDArray[np.float64],
                  allocator: Allocator | None, observe_interval: float, check: bool,
                  preemption: Preemption, beside: Sequence[str] = ()) -> None:
-        self.cluster, self.seed = cluster, seed
+        self.cluster, self.network, self.seed = cluster, cluster.network, seed
         if allocator is not None:
             workload = all_settled(workload, self._settled_pattern)
             if any(map(has_operations, workload)):
@@ -84,7 +82,6 @@ class OnCluster(Clocked):
         self.recorder = Recorder(record, len(workload), numbers, cluster.network, beside,
                                  delays_stages(workload.jobs))
         self._timed: IterationTimeExecution | None = None
-        self.fabric: FabricProcess | None = None
         self._on_fabric: CoflowExecution | None = None
         if allocator is None:
             self._by_model()
@@ -166,30 +163,20 @@ class OnCluster(Clocked):
 
     @property
     def total(self) -> int:
-        """See `Target`."""
         return len(self.arrival_s)
 
     @property
     def done(self) -> int:
-        """See `Target`."""
         return self.engine.ended
 
     @property
     def ended(self) -> bool:
-        """See `Target`."""
         return self.engine.ended == len(self.arrival_s)
 
-    @property
-    def workload_seed(self) -> int:
-        """See `Target`."""
-        return self.workload.seed
-
     def shared(self) -> list[Any]:
-        """See `Target.shared`."""
         return [*super().shared(), self.cluster, self.cluster.network]
 
     def policies(self) -> dict[str, Any]:
-        """See `Target.policies`."""
         return {**super().policies(), "scheduler": self.decider, "placement": self.placement}
 
     def _process_of(self, job: int) -> JobProcess:
@@ -211,7 +198,6 @@ class OnCluster(Clocked):
         return job if self.fabric is None else self._estimated(job, self.workload.seed)
 
     def submit(self, job: JobSpec) -> None:
-        """See `Target.submit`."""
         workload, index = self._with(job, self._fitted)
         if (problem := problem_of_pauses(workload, self.preemption.keep)) is not None:
             raise InputError(f"preemption: {problem}")
@@ -242,16 +228,13 @@ class OnCluster(Clocked):
             job.route_on(network)
 
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        """See `Target.listen`."""
         self.engine.notify = None if listener is None else self.listeners.notify_of_job
         super().listen(listener)
 
     def finish_s(self) -> NDArray[np.float64]:
-        """See `Clocked.finish_s`."""
         return self.engine.end_s
 
     def stalled(self) -> StalledError:
-        """See `Target.stalled`."""
         if self.fabric is not None and (pending := self.fabric.pending()):
             jobs = dict.fromkeys(self.workload.jobs[job].id for job, *_ in pending)
             said = [f"stalled at t = {self.fabric.decided_s:g} s: allocator "
@@ -263,7 +246,6 @@ class OnCluster(Clocked):
     # --- records ---------------------------------------------------------------------------
 
     def identity(self) -> dict[str, Any]:
-        """See `Target.identity`."""
         fabric = self.fabric
         return {
             "workload": self.workload.name, "network": self.cluster.network.name,
@@ -281,12 +263,10 @@ class OnCluster(Clocked):
             "observe_interval": 0.0 if fabric is None else fabric.observe_interval}
 
     def cost(self) -> dict[str, Any]:
-        """See `Target.cost`."""
         return {"decisions": 0 if self.fabric is None else self.fabric.decisions,
                 "counts": dict(getattr(self.decider, "counts", {})) | self._spread()}
 
     def tables(self) -> dict[str, Any]:
-        """See `Target.tables`."""
         if self._on_fabric is not None:
             for process in self._on_fabric.processes.values():
                 process.tell()

@@ -1,4 +1,4 @@
-"""The target of a simulation on a network: each job runs as coflows from its arrival on."""
+"""A run on a network: each job runs as coflows from its arrival on."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ from netsim.jobs.rank_process import RankProcess
 from netsim.jobs.single import SingleCoflows, SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
-from netsim.network.live import LiveNetwork
 from netsim.operations import Programs
 from netsim.results.recorder import Recorder
 from netsim.results.tables import RECORDS, CoflowNumbers
 from netsim.simulation.events import Change, FaultEvent, RunEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.listeners import Listeners
-from netsim.simulation.run import Clocked, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run import Run, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 #: The most waiting ranks that a message names.
 _MOST_STUCK = 8
 
 
-class OnNetwork(Clocked):
-    """A `Target` for jobs that run as coflows on a network when they arrive.
+class OnNetwork(Run):
+    """A run of jobs that run as coflows on a network when they arrive.
 
     `beside` names further tables to record; the other arguments are those of `netsim.simulate`.
     """
@@ -63,7 +62,7 @@ class OnNetwork(Clocked):
         self.seed = seed
         self.forecast = forecast_of(allocator, workload.history)
         self.faults = Faults(events, network)
-        self.network = self.faults.network
+        self.network = network
         self.slowness = factors_of(stragglers, network.hosts, network.hosts_at)
         self.numbers = CoflowNumbers(workload)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
@@ -73,11 +72,11 @@ class OnNetwork(Clocked):
                                  self.env if network.wire.timed else None)
         finished = self.recorder.chains_finished
         single = self._singles(allocator)
-        self.singles = SingleCoflows(len(workload), single, self.network, self.faults.most_capacity,
-                                     finished, self._pass_empty)
+        self.singles = SingleCoflows(len(workload), single, self.faults.network,
+                                     self.faults.most_capacity, finished, self._pass_empty)
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
-            self.env, self.network, allocator, self.arrival_s,
+            self.env, self.faults.network, allocator, self.arrival_s,
             observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished,
             ended=self.recorder.graph_ended, job_of=self._job_of)
@@ -145,14 +144,14 @@ class OnNetwork(Clocked):
         spec, slowed = slowed_job(job, self.slowness[hosts[:job.ranks]])
         if self._folds_ranks and isinstance(spec.operations, Programs):
             taken = self._taken_by_others(index)
-        return JobPlan(spec, self.network, hosts, self.workload.seed,
+        return JobPlan(spec, self.faults.network, hosts, self.workload.seed,
                        self.faults.most_capacity, slowed, taken)
 
     def fold_ranks(self) -> None:
-        """See `Target.fold_ranks`; done only if rates depend on paths alone, not on coflows."""
+        # Rates must depend on paths alone, not on coflows.
         self._folds_ranks = (
             self.fabric.allocator.by_flow_alone and self.recorder.tells_coflows_at_most
-            and not self.faults.restarts and self.faults.parts is self.network
+            and not self.faults.restarts and self.faults.parts is self.faults.network
             and not isinstance(self.workload.jobs, JobColumns))
 
     def _taken_by_others(self, index: int) -> NDArray[np.bool_]:
@@ -179,28 +178,18 @@ class OnNetwork(Clocked):
 
     @property
     def total(self) -> int:
-        """See `Target`."""
         return self.numbers.total
 
     @property
     def done(self) -> int:
-        """See `Target`."""
         return self.recorder.coflows_done
 
     @property
     def ended(self) -> bool:
-        """See `Target`."""
         return self.recorder.jobs_done == len(self.arrival_s)
 
-    @property
-    def workload_seed(self) -> int:
-        """See `Target`."""
-        return self.workload.seed
-
     def shared(self) -> list[Any]:
-        """See `Target.shared`."""
-        network = [] if isinstance(self.network, LiveNetwork) else [self.network]
-        return [*super().shared(), self.faults.given, *network]
+        return [*super().shared(), self.network]
 
     def _process_of(self, job: int) -> JobProcess:
         return next(each for each in self.jobs if each.index == job)
@@ -212,8 +201,7 @@ class OnNetwork(Clocked):
                 "waiting" if k in waiting else "running" for k in range(len(jobs))]
 
     def submit(self, job: JobSpec) -> None:
-        """See `Target.submit`."""
-        workload, index = self._with(job, partial(fitted, network=self.faults.given,
+        workload, index = self._with(job, partial(fitted, network=self.network,
                                                   seed=self.seed))
         numbers = CoflowNumbers(workload)
         arrived = int(np.searchsorted(self.arrival_s, self.now, "right"))
@@ -239,7 +227,7 @@ class OnNetwork(Clocked):
 
     def _route_on(self, network: Topology) -> None:
         super()._route_on(network)
-        self.network = self.singles.network = network
+        self.singles.network = network
         for job in self.jobs:
             job.route_on(network)
 
@@ -266,7 +254,6 @@ class OnNetwork(Clocked):
         return [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
 
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        """See `Target.listen`."""
         if listener is not None and self._arrival_events is None:
             first = int(np.searchsorted(self.arrival_s, self.now, "right")) if self.begun else 0
             self._arrival_events = Arrivals(
@@ -275,12 +262,10 @@ class OnNetwork(Clocked):
         super().listen(listener)
 
     def finish_s(self) -> NDArray[np.float64]:
-        """See `Clocked.finish_s`."""
         self.recorder.pack()
         return self.recorder.finish_s
 
     def stalled(self) -> StalledError:
-        """See `Target.stalled`."""
         pending, jobs, problems = self.fabric.pending(), self.workload.jobs, []
         if pending:
             problems.append(
@@ -299,35 +284,28 @@ class OnNetwork(Clocked):
             [*problems, "a run that may leave some needs an end, `until`"]))
 
     def identity(self) -> dict[str, Any]:
-        """See `Target.identity`."""
         return {"workload": self.workload.name, "network": self.network.name,
                 "allocator": ALLOCATORS.to_dict(self.fabric.allocator),
                 "sharing": leftover_of(self.fabric),
                 "observe_interval": self.fabric.observe_interval}
 
     def cost(self) -> dict[str, Any]:
-        """See `Target.cost`."""
         counts = dict(self.fabric.allocator.counts)
         if self._simulated_ranks:
             counts["simulated_ranks"] = self._simulated_ranks
-        return {"decisions": self.fabric.decisions, "overdue": self._overdue(), "counts": counts}
+        return {"decisions": self.fabric.decisions, "overdue": self.overdue(), "counts": counts}
 
     def tables(self) -> dict[str, Any]:
-        """See `Target.tables`."""
         for job in self.jobs:
             job.tell()
         if self.recorder.keeps_computations:
             for computed in self.fabric.table.chains.graphs.computed(self.now):
                 self.recorder.keep_computed(computed)
         self.recorder.pack()
-        tables: dict[str, Any] = {name: self.recorder.table(name, self.faults.given.link_names)
+        tables: dict[str, Any] = {name: self.recorder.table(name, self.network.link_names)
                                   for name in RECORDS if name != "jobs"}
         others = self.recorder.other_coflows() if self.faults.restarts else None
         return tables | {"jobs": self._jobs(), "other_coflows": others}
-
-    def _overdue(self) -> int:
-        """Count the coflows that are incomplete although their deadline has passed."""
-        return sum(deadline_s < self.env.now for _, _, deadline_s in self.fabric.pending())
 
     def _meeting(self, start_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
         """Say which jobs of programs of ranks have computed on one host at the same time."""

@@ -1,16 +1,16 @@
-"""The targets of a simulation: their protocol, and the base class of those that use SimPy.
+"""`Run`, the base class of all runs: on a network, a cluster, an edge-cloud, in a user's program.
 
-Also functions that all targets use: for Ctrl-C with a message about how far the run was, for how
-the allocator shared leftover bandwidth, and for tables of the state at an instant.
+Before it: Ctrl-C with a message about how far the run was, how the allocator shared leftover
+bandwidth, and tables of the state at an instant.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,8 @@ from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.predictors import Forecast
 from netsim.results.link_recorder import named_ends
-from netsim.results.recorder import Recorder
+from netsim.results.result import Result
+from netsim.results.tables import RECORDS
 from netsim.simulation.events import Change, FaultEvent, RunEvent, changes_of
 from netsim.simulation.faults import Faults
 from netsim.simulation.listeners import Listeners
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
 
 Floats = NDArray[np.float64]
+
+#: Said of a job that is submitted too late for its id.
+ARRIVED_ALREADY = ("arrives at the same instant as jobs with larger ids that have arrived already; "
+                   "give it a larger id")
 
 
 # --- Ctrl-C --------------------------------------------------------------------------------
@@ -113,7 +118,7 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
 # --- the state at an instant ---------------------------------------------------------------
 def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str],
                    jobs: NDArray[np.int64]) -> pd.DataFrame:
-    """Tabulate the active coflows; see `netsim.Fabric.active`.
+    """Tabulate the active coflows; see `RunHandle.active`.
 
     `numbers` and `names` have the ids and the stages of the coflows in `table`, in order, and
     `jobs` has the ids of all jobs.
@@ -141,7 +146,7 @@ def _ended_left_out(table: FlowTable, frame: pd.DataFrame) -> pd.DataFrame:
 
 def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.int64],
                  network: Topology) -> pd.DataFrame:
-    """Tabulate the unfinished flows; see `netsim.Fabric.flows` and `active_coflows`."""
+    """Tabulate the unfinished flows; see `RunHandle.flows` and `active_coflows`."""
     import pandas as pd
 
     index, owner = table.open_flows()
@@ -156,7 +161,7 @@ def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.
 
 
 def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
-    """Tabulate the links of the network; see `netsim.Fabric.links`."""
+    """Tabulate the links of the network; see `RunHandle.links`."""
     import pandas as pd
 
     index, _ = table.open_flows()
@@ -174,151 +179,71 @@ def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
         "utilisation": used, "flows": flows})
 
 
-# --- targets -------------------------------------------------------------------------------
-class Target(Protocol):
-    """Protocol of the targets of a `Simulation`: jobs on a network, a cluster or an edge-cloud.
+# --- runs ----------------------------------------------------------------------------------
+class Run:
+    """What runs on a network, a cluster, an edge-cloud and in a user's program have in common.
 
-    Targets without links raise an `InputError` where links are needed.
+    The classes of these runs fill in the hooks, which raise a `NotImplementedError` here.
     """
 
-    counts: str  #: what `total` and `done` count: ``"coflows"`` or ``"jobs"``
+    counts = "jobs"  #: what `total` and `done` count, in the plural
     seed: int
-    allocator: Any  #: can be set to whatever `netsim.simulate` takes
-    observe_interval: Any  #: in seconds; can be set to a quantity
-
-    @property
-    def total(self) -> int: ...
-
-    @property
-    def done(self) -> int: ...
-
-    @property
-    def ended(self) -> bool: ...
-
-    @property
-    def now(self) -> float: ...
-
-    @property
-    def workload_seed(self) -> int: ...
-
-    @property
-    def env(self) -> simpy.Environment:
-        """The SimPy environment of the run, at the current time; see `Simulation.env`."""
-
-    def begin(self) -> None:
-        """Prepare the first step."""
-
-    def fold_ranks(self) -> None:
-        """Simulate identical ranks once; only the result of the run is available then."""
-
-    def hold_at(self, limit: float) -> None:
-        """Make sure that the run can stop at a time, in seconds, that is not in the past."""
-
-    def next_at(self) -> float:
-        """Return the time of the next event, in seconds."""
-
-    def step(self) -> None:
-        """Process the next event; raise SimPy's `EmptySchedule` if none is left."""
-
-    def settle(self) -> None:
-        """Bring the clock to the instant at which the last job has ended."""
-
-    def stalled(self) -> StalledError:
-        """Make the error for jobs that are pending although no event is left."""
-
-    def stopped(self) -> Target:
-        """Return a snapshot of the target, without changing the run.
-
-        Only its `identity`, `cost` and `tables` are used.
-        """
-
-    def close(self) -> None:
-        """Free the memory of a run that is not used any more."""
-
-    def so_far(self) -> str:
-        """Describe the progress of the run for a message."""
-
-    def identity(self) -> Mapping[str, Any]:
-        """Return names of the workload, the network and the policies, for `Result.run`."""
-
-    def cost(self) -> Mapping[str, Any]:
-        """Return counts of decisions, overdue coflows and so on, for `Result.run`."""
-
-    def tables(self) -> Mapping[str, Any]:
-        """Return the tables of the result by name; None for those that were not recorded."""
-
-    def active(self) -> pd.DataFrame:
-        """Return the coflows that are active now; see `Simulation.active`."""
-
-    def flows(self) -> pd.DataFrame:
-        """Return the flows that have not ended; see `Simulation.flows`."""
-
-    def links(self) -> pd.DataFrame:
-        """Return the links; see `Simulation.links`."""
-
-    def view(self) -> FabricView:
-        """Return the view that the allocator would get now."""
-
-    def jobs_now(self) -> pd.DataFrame:
-        """Return all jobs with their states; see `Simulation.jobs`."""
-
-    def submit(self, job: Any) -> None:
-        """Add a job that arrives now or later; see `Simulation.submit`."""
-
-    def change(self, event: FaultEvent) -> None:
-        """Change links, hosts or switches now; see `Simulation.fail`."""
-
-    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        """Call `listener` with each event from now on; None stops the calls."""
-
-    def shared(self) -> list[Any]:
-        """Return the objects that copies of the target may share, because they never change."""
-
-    def policies(self) -> Mapping[str, Any]:
-        """Return the policies by their kind, such as ``"allocator"``, for messages."""
-
-
-class Clocked:
-    """Base class of targets that use a SimPy environment."""
-
-    env: Clock
-    workload: Workload
+    env: Clock  #: the SimPy environment, at the current time
+    workload: Any
+    network: Topology  #: as it was given; `faults.network` routes flows around dead links
     arrival_s: Floats
-    fabric: FabricProcess | None  #: None if jobs run by formulas
+    fabric: FabricProcess | None = None  #: None if jobs run by formulas
     faults: Faults
-    recorder: Recorder
+    recorder: Any
     listeners: Listeners
     begun = False  #: whether the first step has been prepared
     forecast: Forecast | None = None  #: of iterations, for an allocator that uses predictions
 
+    # --- time passes ------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        """The number of coflows, or of jobs; see `counts`."""
+        raise NotImplementedError
+
+    @property
+    def done(self) -> int:
+        """How many of these have ended."""
+        raise NotImplementedError
+
+    @property
+    def ended(self) -> bool:
+        """Whether all jobs have ended; asked at each step."""
+        raise NotImplementedError
+
+    @property
+    def now(self) -> float:
+        """The time of the run, in seconds."""
+        return float(self.env.now)
+
+    def fold_ranks(self) -> None:
+        """Simulate identical ranks once, if that is possible; only the result is then available."""
+
     def begin(self) -> None:
-        """See `Target.begin`."""
+        """Prepare the first step."""
         self.begun = True
         # The event loop calls these at each step, so they are the environment's own methods.
         self.next_at, self.step = self.env.peek, self.env.step  # type: ignore[method-assign]
 
     def next_at(self) -> float:
-        """See `Target.next_at`."""
+        """Return the time of the next event, in seconds."""
         return self.env.peek()
 
     def step(self) -> None:
-        """See `Target.step`."""
+        """Process the next event; raise SimPy's `EmptySchedule` if none is left."""
         self.env.step()
 
-    @property
-    def now(self) -> float:
-        """See `Target`."""
-        return float(self.env.now)
-
-    def fold_ranks(self) -> None:
-        """See `Target.fold_ranks`; does nothing by default."""
-
     def hold_at(self, limit: float) -> None:
-        """See `Target.hold_at`; an event at that time keeps the fabric from running past it."""
-        call_at(self.env, limit, priority=LAST)
+        """Make sure that the run can stop at a time, in seconds, that is not in the past."""
+        call_at(self.env, limit, priority=LAST)  # past which the fabric does not run
 
     def settle(self) -> None:
-        """See `Target.settle`."""
+        """Bring the clock to the instant at which the last job has ended."""
         if self.fabric is None:
             return
         # Listeners are notified of the last end in an event of its own.
@@ -327,37 +252,41 @@ class Clocked:
             while self.env.peek() <= end:
                 self.env.step()
 
+    def stalled(self) -> StalledError:
+        """Make the error for jobs that are pending although no event is left."""
+        raise NotImplementedError
+
     def close(self) -> None:
-        """See `Target.close`."""
+        """Free the memory of a run that is not used any more."""
         if self.fabric is not None:
             self.fabric.close()
-
-    def so_far(self) -> str:
-        """See `Target.so_far`."""
-        return so_far(self.env.now, self.arrival_s, self.finish_s())
-
-    def _job_of(self, index: int) -> JobSpec:
-        """Return a job by its number, for views of allocators."""
-        return self.workload.jobs[index]
 
     def finish_s(self) -> Floats:
         """Return the time at which each job finished, in seconds; NaN if it has not."""
         raise NotImplementedError
 
+    def so_far(self) -> str:
+        """Describe the progress of the run for a message."""
+        return so_far(self.now, self.arrival_s, self.finish_s())
+
+    def _job_of(self, index: int) -> Any:
+        """Return a job by its number, for views of allocators."""
+        return self.workload.jobs[index]
+
     # --- copies -----------------------------------------------------------------------
 
     def policies(self) -> dict[str, Any]:
-        """See `Target.policies`."""
+        """Return the policies by their kind, such as ``"allocator"``, for messages."""
         return {} if self.fabric is None else {"allocator": self.fabric.allocator}
 
     def shared(self) -> list[Any]:
-        """See `Target.shared`."""
+        """Return the objects that copies of the run may share, because they never change."""
         # SimPy recognizes pending events by the identity of PENDING.
         return [self.workload, self.workload.jobs, self.workload.history, self.forecast,
                 simpy.events.PENDING]
 
     def stopped(self) -> Self:
-        """See `Target.stopped`: a copy that makes no more decisions."""
+        """Return a snapshot of the run that makes no more decisions, without changing the run."""
         memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
         memo[id(self.env)] = self.env.stopped()
         other = deepcopy(self, memo)
@@ -375,26 +304,27 @@ class Clocked:
                              "execution = \"fabric\" there are some")
         return self.fabric
 
-    def _process_of(self, job: int) -> JobProcess:
-        """Return the process of a job that runs."""
-        raise NotImplementedError
+    @property
+    def job_ids(self) -> NDArray[np.int64]:
+        """The ids of all jobs."""
+        ids: NDArray[np.int64] = self.recorder.job_ids
+        return ids
 
     def active(self) -> pd.DataFrame:
-        """See `Target.active`."""
-        table, numbers, names = self._look()
-        return active_coflows(table, numbers, names, self.recorder.job_ids)
+        """Tabulate the active coflows; see `RunHandle.active`."""
+        return active_coflows(*self._look(), self.job_ids)
 
     def flows(self) -> pd.DataFrame:
-        """See `Target.flows`."""
+        """Tabulate the unfinished flows; see `RunHandle.flows`."""
         table, numbers, _ = self._look()
-        return active_flows(table, numbers, self.recorder.job_ids, self.faults.given)
+        return active_flows(table, numbers, self.job_ids, self.network)
 
     def links(self) -> pd.DataFrame:
-        """See `Target.links`."""
-        return links_now(self._links.look()[0], self.faults.given)
+        """Tabulate the links; see `RunHandle.links`."""
+        return links_now(self._links.look()[0], self.network)
 
     def view(self) -> FabricView:
-        """See `Target.view`."""
+        """Return the view that the allocator would get now."""
         return self._links.view()
 
     def _look(self) -> tuple[FlowTable, NDArray[np.int64], list[str]]:
@@ -402,11 +332,11 @@ class Clocked:
         table, events = self._links.look()
         recorder, rows = self.recorder, table.coflows
         numbers, names = np.empty(len(rows), np.int64), [""] * len(rows)
-        alone = [k for k, event in enumerate(events) if event is None]
-        which = recorder.coflows_of(rows[alone])
-        numbers[alone] = which["coflow"]
-        for k, stage in zip(alone, which["stage"].tolist(), strict=True):
-            names[k] = recorder.stage_names[stage]
+        if alone := [k for k, event in enumerate(events) if event is None]:
+            which = recorder.coflows_of(rows[alone])
+            numbers[alone] = which["coflow"]
+            for k, stage in zip(alone, which["stage"].tolist(), strict=True):
+                names[k] = recorder.stage_names[stage]
         for k, event in enumerate(events):
             if event is not None:
                 numbers[k], names[k] = self._number_and_name(event)
@@ -419,8 +349,12 @@ class Clocked:
         return (self.recorder.number(process, iteration, stage),
                 process.graph.stages[stage].name)
 
+    def _process_of(self, job: int) -> JobProcess:
+        """Return the process of a job that runs."""
+        raise NotImplementedError
+
     def jobs_now(self) -> pd.DataFrame:
-        """See `Target.jobs_now`."""
+        """Tabulate all jobs with their states; see `Simulation.jobs`."""
         shown = self.stopped()
         jobs: pd.DataFrame = shown.tables()["jobs"]
         if shown.fabric is not None:  # of what is in flight, too
@@ -436,39 +370,42 @@ class Clocked:
         """Return the state of each job: to come, waiting, running, done."""
         raise NotImplementedError
 
-    def tables(self) -> dict[str, Any]:
-        """See `Target.tables`."""
+    # --- changes ----------------------------------------------------------------------
+
+    def submit(self, job: Any) -> Any:
+        """Add a job that arrives now or later; see `Simulation.submit`."""
         raise NotImplementedError
 
-    # --- changes ----------------------------------------------------------------------
+    def _refuse_late(self, job: Any) -> None:
+        """Refuse a job that arrives in the past."""
+        if job.arrival_s < self.now:
+            raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s, and it is "
+                             f"{self.now:g} s already")
 
     def _with(self, job: JobSpec, fitted: Callable[[JobSpec], JobSpec]) -> tuple[Workload, int]:
         """Return the workload with another job, as `fitted` returns it, and the job's number."""
-        jobs, now = self.workload.jobs, self.now
+        jobs = self.workload.jobs
         if not isinstance(job, JobSpec):
             raise InputError(f"job must be a JobSpec, not {job!r}")
         if self.fabric is not None and self.fabric.allocator.plans_ahead:
             raise InputError(f"job {job.id}: allocator {self.fabric.allocator.title} has planned "
                              "for the jobs of the workload alone")
-        if job.arrival_s < now:
-            raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s, and it is {now:g} s "
-                             "already")
-        ids, arrived = column(jobs, "id"), int(np.searchsorted(self.arrival_s, now, "right"))
+        self._refuse_late(job)
+        ids, arrived = column(jobs, "id"), int(np.searchsorted(self.arrival_s, self.now, "right"))
         if job.id in ids:
             raise InputError(f"job {job.id}: the run has a job with this id")
         before = self.arrival_s < job.arrival_s
         tied = self.arrival_s == job.arrival_s
         index = int(np.count_nonzero(before | (tied & (np.asarray(ids) < job.id))))
         if self.begun and index < arrived:
-            raise InputError(f"job {job.id} arrives at the same instant as jobs with larger ids "
-                             "that have arrived already; give it a larger id")
+            raise InputError(f"job {job.id} {ARRIVED_ALREADY}")
         job = fitted(with_drawn_ranks(job, self.workload.seed))
         given = Workload((*jobs[:index], job, *jobs[index:]), self.workload.name,
                          seed=self.workload.seed, history=self.workload.history)
         return given, index
 
     def change(self, event: FaultEvent) -> None:
-        """See `Target.change`."""
+        """Change links, hosts or switches now; see `RunHandle.fail`."""
         changes = changes_of([event], self.faults.where)  # several: of the GPUs of a server
         for change in changes:
             self._check_change(change)
@@ -479,7 +416,6 @@ class Clocked:
 
     def _check_change(self, change: Change) -> None:
         """Refuse a change that cannot be made during this run."""
-        raise NotImplementedError
 
     def _route_on(self, network: Topology) -> None:
         """Use the routes of a network with the same links from now on."""
@@ -488,15 +424,15 @@ class Clocked:
 
     @property
     def allocator(self) -> Allocator:
-        """See `Target`."""
+        """The policy that decides the bandwidth of flows."""
         return self._links.allocator
 
-    @allocator.setter
-    def allocator(self, given: Any) -> None:
-        self._take_over(make_allocator(given))
+    def set_allocator(self, given: Any) -> None:
+        """Replace the policy by one that `make_allocator` takes."""
+        self._take_over(self._links, make_allocator(given))
 
-    def _take_over(self, allocator: Allocator) -> None:
-        fabric = self._links
+    def _take_over(self, fabric: FabricProcess, allocator: Allocator) -> None:
+        """Replace the policy of the fabric, unless the run had to begin under the new one."""
         if allocator.information == "predicted" and (
                 self.forecast is None or self.forecast.given != allocator.predictor):
             raise InputError(f"allocator {allocator.title} goes by predictions, made when jobs "
@@ -514,16 +450,51 @@ class Clocked:
 
     @property
     def observe_interval(self) -> float:
-        """See `Target`."""
+        """The observe interval in seconds."""
         return self._links.observe_interval
 
-    @observe_interval.setter
-    def observe_interval(self, given: Quantity) -> None:
+    def set_observe_interval(self, given: Quantity) -> None:
+        """Change the observe interval."""
         self._links.set_observe_interval(parse_seconds(given, "observe_interval"))
 
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        """See `Target.listen`."""
+        """Call `listener` with each event from now on; None stops the calls."""
         self.listeners.listen(listener)
+
+    # --- the result -------------------------------------------------------------------
+
+    def result(self, steps: int, wall_s: float) -> Result:
+        """Return what has been recorded until now, after a number of events and some seconds."""
+        shown = self if self.ended else self.stopped()
+        tables = {**dict.fromkeys(RECORDS), **shown.tables()}
+        run = {**shown.identity(), "seed": int(self.seed), "workload_seed": self.workload_seed,
+               "version": __version__, "platform": platform.platform(),
+               "python": platform.python_version(),
+               "stopped_at_s": None if self.ended else self.now, "simpy_events": steps,
+               "wall_s": wall_s, "overdue": 0, **shown.cost()}
+        return Result(**tables, run=run)
+
+    @property
+    def workload_seed(self) -> int:
+        """The seed of the workload."""
+        seed: int = self.workload.seed
+        return seed
+
+    def identity(self) -> dict[str, Any]:
+        """Return names of the workload, the network and the policies, for `Result.run`."""
+        raise NotImplementedError
+
+    def cost(self) -> dict[str, Any]:
+        """Return counts of decisions, overdue coflows and so on, for `Result.run`."""
+        raise NotImplementedError
+
+    def overdue(self) -> int:
+        """Count the coflows that are incomplete although their deadline has passed."""
+        return sum(deadline_s < self.env.now for _, _, deadline_s in self._links.pending())
+
+    def tables(self) -> dict[str, Any]:
+        """Return the tables of the result by name; None for those that were not recorded."""
+        raise NotImplementedError
 
 
 def forecast_of(allocator: Allocator, history: History | None) -> Forecast | None:
@@ -537,16 +508,6 @@ def forecast_of(allocator: Allocator, history: History | None) -> Forecast | Non
             "learn from; give one, such as by the option `train` of its format, or predictor = "
             '"perfect"')
     return made
-
-
-def run_info(identity: Mapping[str, Any], cost: Mapping[str, Any], *, seed: int,
-             workload_seed: int, stopped_at_s: float | None, steps: int, wall_s: float
-             ) -> dict[str, Any]:
-    """Make `Result.run`; see `Target.identity` and `Target.cost`."""
-    return {**identity, "seed": int(seed), "workload_seed": workload_seed, "version": __version__,
-            "platform": platform.platform(), "python": platform.python_version(),
-            "stopped_at_s": stopped_at_s, "simpy_events": steps, "wall_s": wall_s, "overdue": 0,
-            **cost}
 
 
 def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finish_s: Floats,
