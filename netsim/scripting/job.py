@@ -106,7 +106,6 @@ class SubmittedJob(Job):
     def __init__(self, index: int, spec: JobSpec, process: JobProcess, ended: simpy.Event,
                  end: Callable[[SubmittedJob], None]) -> None:
         super().__init__(index, spec.name, spec.arrival_s, end, spec.weight, spec.group)
-        self.iterations, self.ranks = spec.iterations, spec.ranks
         self.spec = replace(spec, id=index)  #: as the table of jobs describes it
         self.process, self._ended = process, ended
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.allocators import ALLOCATORS
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import (
@@ -39,7 +39,7 @@ from netsim.scripting.job import Job, SubmittedJob
 from netsim.simulation.events import Change, FaultEvent
 from netsim.simulation.faults import Faults
 from netsim.simulation.listeners import ListenersInProgram
-from netsim.simulation.run import Run, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run import Run, forecast_of, jobs_table
 from netsim.workload import JobSpec, Stage
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class ProgramRun(Run):
             raise InputError(f"allocator {allocator.title} plans for all jobs before they begin, "
                              "and a program submits them as it goes; it is for workloads on a "
                              "network")
+        self.workload = SimpleNamespace(name="script", seed=0)
         self.env, self.network, self.seed = env, network, seed  # type: ignore[assignment]
         if allocator.information == "predicted":
             self.forecast = Forecast(allocator.predictor)
@@ -385,20 +386,6 @@ class ProgramRun(Run):
 
     # --- the result -------------------------------------------------------------------
 
-    @property
-    def workload_seed(self) -> int:
-        return 0
-
-    def identity(self) -> dict[str, Any]:
-        return {"workload": "script", "network": self.network.name,
-                "allocator": ALLOCATORS.to_dict(self.fabric.allocator),
-                "sharing": leftover_of(self.fabric),
-                "observe_interval": self.fabric.observe_interval}
-
-    def cost(self) -> dict[str, Any]:
-        return {"decisions": self.fabric.decisions, "overdue": self.overdue(),
-                "counts": dict(self.fabric.allocator.counts)}
-
     def tables(self) -> dict[str, Any]:
         jobs = self._jobs()  # first, as jobs then report what they have sent
         recorder = self.recorder
@@ -415,7 +402,6 @@ class ProgramRun(Run):
         jobs = self.jobs
         return jobs_table(
             [getattr(job, "spec", job) for job in jobs], coflows=[job.done for job in jobs],
-            iterations=[job.iterations for job in jobs], ranks=[job.ranks for job in jobs],
             nbytes=[job.nbytes for job in jobs],
             **{name: np.array([getattr(job, name) for job in jobs], np.float64)
                for name in ("arrival_s", "start_s", "finish_s", "lower_bound_s")})

@@ -34,7 +34,7 @@ from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
 from netsim.results.recorder import Recorder
-from netsim.results.tables import RECORDS, CoflowNumbers
+from netsim.results.tables import CoflowNumbers
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus
 from netsim.simulation.compatibility import (
     NEEDS,
@@ -270,12 +270,12 @@ class OnCluster(Run):
         if self._on_fabric is not None:
             for process in self._on_fabric.processes.values():
                 process.tell()
-        self.recorder.pack()
-        names = () if self.fabric is None else [name for name in RECORDS if name != "jobs"]
-        others = None if self.fabric is None else self.recorder.other_coflows()
-        return {name: self.recorder.table(name, self.cluster.network.link_names)
-                for name in names} | {"other_coflows": others, "jobs": self._jobs(),
-                                      "gpus": self._gpus_frame()}
+        recorder, tables = self.recorder, dict[str, Any]()
+        recorder.pack()
+        if self.fabric is not None:
+            tables = {**recorder.tables(self.network.link_names),
+                      "other_coflows": recorder.other_coflows()}
+        return {**tables, "jobs": self._jobs(), "gpus": self._gpus_frame()}
 
     def _spread(self) -> dict[str, float]:
         """Return the mean ratio of servers that jobs used to the fewest that could hold them."""
@@ -294,11 +294,9 @@ class OnCluster(Run):
         gpus, servers, placement = self._held()
         return jobs_table(
             jobs, arrival_s=self.arrival_s, start_s=engine.start_s, finish_s=engine.end_s,
-            iterations=[job.iterations for job in jobs], ranks=[job.ranks for job in jobs],
-            coflows=self.recorder.coflows_of_job,
-            lower_bound_s=self._lower_bounds(), queue_s=engine.start_s - self.arrival_s,
-            gpus=gpus, servers=servers, placement=placement, **self._accounts(), **self._lost(),
-            **self._bytes())
+            coflows=self.recorder.coflows_of_job, lower_bound_s=self._lower_bounds(),
+            queue_s=engine.start_s - self.arrival_s, gpus=gpus, servers=servers,
+            placement=placement, **self._accounts(), **self._lost(), **self._bytes())
 
     def _accounts(self) -> dict[str, Any]:
         """Return the columns of what jobs held, and how often they lost it."""

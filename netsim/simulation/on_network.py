@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators import ALLOCATORS
 from netsim.base.lazy import pd
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import Node, check_whole
@@ -31,11 +30,11 @@ from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
 from netsim.operations import Programs
 from netsim.results.recorder import Recorder
-from netsim.results.tables import RECORDS, CoflowNumbers
+from netsim.results.tables import CoflowNumbers
 from netsim.simulation.events import Change, FaultEvent, RunEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.listeners import Listeners
-from netsim.simulation.run import Run, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run import Run, forecast_of, jobs_table
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 #: The most waiting ranks that a message names.
@@ -63,7 +62,8 @@ class OnNetwork(Run):
         self.forecast = forecast_of(allocator, workload.history)
         self.faults = Faults(events, network)
         self.network = network
-        self.slowness = factors_of(stragglers, network.hosts, network.hosts_at)
+        self.slowness = (np.ones(network.hosts) if stragglers is None else
+                         factors_of(stragglers, network.hosts, network.hosts_at))
         self.numbers = CoflowNumbers(workload)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)
@@ -283,29 +283,22 @@ class OnNetwork(Run):
         return StalledError(f"stalled at t = {self.fabric.decided_s:g} s: " + "; ".join(
             [*problems, "a run that may leave some needs an end, `until`"]))
 
-    def identity(self) -> dict[str, Any]:
-        return {"workload": self.workload.name, "network": self.network.name,
-                "allocator": ALLOCATORS.to_dict(self.fabric.allocator),
-                "sharing": leftover_of(self.fabric),
-                "observe_interval": self.fabric.observe_interval}
-
     def cost(self) -> dict[str, Any]:
-        counts = dict(self.fabric.allocator.counts)
+        cost = super().cost()
         if self._simulated_ranks:
-            counts["simulated_ranks"] = self._simulated_ranks
-        return {"decisions": self.fabric.decisions, "overdue": self.overdue(), "counts": counts}
+            cost["counts"]["simulated_ranks"] = self._simulated_ranks
+        return cost
 
     def tables(self) -> dict[str, Any]:
         for job in self.jobs:
             job.tell()
-        if self.recorder.keeps_computations:
+        recorder = self.recorder
+        if recorder.keeps_computations:
             for computed in self.fabric.table.chains.graphs.computed(self.now):
-                self.recorder.keep_computed(computed)
-        self.recorder.pack()
-        tables: dict[str, Any] = {name: self.recorder.table(name, self.network.link_names)
-                                  for name in RECORDS if name != "jobs"}
-        others = self.recorder.other_coflows() if self.faults.restarts else None
-        return tables | {"jobs": self._jobs(), "other_coflows": others}
+                recorder.keep_computed(computed)
+        recorder.pack()
+        return {**recorder.tables(self.network.link_names), "jobs": self._jobs(),
+                "other_coflows": recorder.other_coflows() if self.faults.restarts else None}
 
     def _meeting(self, start_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
         """Say which jobs of programs of ranks have computed on one host at the same time."""
@@ -353,6 +346,5 @@ class OnNetwork(Run):
             more["wire_bytes"] = recorder.wire_bytes_of_job
         return jobs_table(
             specs, arrival_s=self.arrival_s, start_s=start_s, finish_s=recorder.finish_s,
-            iterations=column(specs, "iterations"), ranks=column(specs, "ranks"),
             coflows=recorder.coflows_of_job, nbytes=recorder.bytes_of_job,
             lower_bound_s=lower_bound_s, **more)

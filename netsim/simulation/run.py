@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim._version import __version__
-from netsim.allocators import make_allocator
+from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.base.lazy import pd, simpy
 from netsim.base.units import Quantity, format_seconds, parse_seconds
 from netsim.errors import InputError, Interrupted, StalledError, interruption_of
@@ -32,8 +32,7 @@ from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.predictors import Forecast
 from netsim.results.link_recorder import named_ends
-from netsim.results.result import Result
-from netsim.results.tables import RECORDS
+from netsim.results.result import Result, result_of
 from netsim.simulation.events import Change, FaultEvent, RunEvent, changes_of
 from netsim.simulation.faults import Faults
 from netsim.simulation.listeners import Listeners
@@ -465,32 +464,28 @@ class Run:
 
     def result(self, steps: int, wall_s: float) -> Result:
         """Return what has been recorded until now, after a number of events and some seconds."""
-        shown = self if self.ended else self.stopped()
-        tables = {**dict.fromkeys(RECORDS), **shown.tables()}
-        run = {**shown.identity(), "seed": int(self.seed), "workload_seed": self.workload_seed,
+        ended = self.ended
+        shown = self if ended else self.stopped()
+        tables = shown.tables()
+        run = {**shown.identity(), "seed": int(self.seed), "workload_seed": self.workload.seed,
                "version": __version__, "platform": platform.platform(),
-               "python": platform.python_version(),
-               "stopped_at_s": None if self.ended else self.now, "simpy_events": steps,
-               "wall_s": wall_s, "overdue": 0, **shown.cost()}
-        return Result(**tables, run=run)
-
-    @property
-    def workload_seed(self) -> int:
-        """The seed of the workload."""
-        seed: int = self.workload.seed
-        return seed
+               "python": platform.python_version(), "stopped_at_s": None if ended else self.now,
+               "simpy_events": steps, "wall_s": wall_s, "overdue": 0, **shown.cost()}
+        return result_of(tables, run)
 
     def identity(self) -> dict[str, Any]:
         """Return names of the workload, the network and the policies, for `Result.run`."""
-        raise NotImplementedError
+        fabric = self._links
+        return {"workload": self.workload.name, "network": self.network.name,
+                "allocator": ALLOCATORS.to_dict(fabric.allocator), "sharing": leftover_of(fabric),
+                "observe_interval": fabric.observe_interval}
 
     def cost(self) -> dict[str, Any]:
         """Return counts of decisions, overdue coflows and so on, for `Result.run`."""
-        raise NotImplementedError
-
-    def overdue(self) -> int:
-        """Count the coflows that are incomplete although their deadline has passed."""
-        return sum(deadline_s < self.env.now for _, _, deadline_s in self._links.pending())
+        fabric, now = self._links, self.env.now
+        return {"decisions": fabric.decisions,
+                "overdue": sum(deadline_s < now for _, _, deadline_s in fabric.pending()),
+                "counts": dict(fabric.allocator.counts)}
 
     def tables(self) -> dict[str, Any]:
         """Return the tables of the result by name; None for those that were not recorded."""
@@ -511,12 +506,16 @@ def forecast_of(allocator: Allocator, history: History | None) -> Forecast | Non
 
 
 def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finish_s: Floats,
-               iterations: Sequence[int], ranks: Sequence[int], coflows: ArrayLike,
-               nbytes: ArrayLike, lower_bound_s: Floats, **more: Any) -> pd.DataFrame:
+               coflows: ArrayLike, nbytes: ArrayLike, lower_bound_s: Floats,
+               iterations: Sequence[int] | None = None, ranks: Sequence[int] | None = None,
+               **more: Any) -> pd.DataFrame:
     """Make the table of jobs; see `netsim.Result`.
 
-    Times are in seconds, and NaN for what has not happened; `more` has further columns.
+    Times are in seconds, and NaN for what has not happened; `more` has further columns. By default,
+    `iterations` and `ranks` are those that jobs say.
     """
+    iterations = column(jobs, "iterations") if iterations is None else iterations
+    ranks = column(jobs, "ranks") if ranks is None else ranks
     return pd.DataFrame({
         "job": np.array(column(jobs, "id"), np.int64), "name": column(jobs, "name"),
         "arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s,

@@ -129,25 +129,27 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         self._limit = limit
         with (interrupt_with_status(run.so_far),
               show_progress(progress, run.total, run.counts) as report):
-            self._go(limit, report)
+            self._go(limit, report if progress else None)
         self._wall_s += time.perf_counter() - started
         return self
 
-    def _go(self, limit: float, report: Callable[[int, int], None]) -> None:
-        run, reported = self._run, self._run.done
+    def _go(self, limit: float, report: Callable[[int, int], None] | None) -> None:
+        run, reported = self._run, 0 if report is None else self._run.done
         self._begin()
         self._stepping = True
         try:
-            while not run.ended and run.next_at() <= limit:
+            while not (ended := run.ended) and run.next_at() <= limit:
                 self._step()
-                if self._steps % _REPORT_EVERY == 0 or run.done > reported + _REPORT_EVERY:
+                if report is not None and (self._steps % _REPORT_EVERY == 0
+                                           or run.done > reported + _REPORT_EVERY):
                     reported = run.done
                     report(reported, run.total)
-            if run.ended:
+            if ended:
                 self._act(run.settle)
         finally:
             self._stepping = False
-        report(run.done, run.total)
+        if report is not None:
+            report(run.done, run.total)
 
     def _begin(self) -> None:
         if not self._begun:
