@@ -8,12 +8,24 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from netsim.allocators import make_allocator
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, format_count, parse_seconds
-from netsim.base.values import Node, check_flag, check_whole, known_names
+from netsim.base.values import (
+    Node,
+    check_flag,
+    check_label,
+    check_name,
+    check_sequence,
+    check_weight,
+    check_whole,
+    known_names,
+)
 from netsim.columns import Flows
 from netsim.errors import InputError, NetsimWarning
+from netsim.fabric.allocation import sees
 from netsim.fabric.allocator import Allocator
 from netsim.network import Topology
 from netsim.network.files import as_network
@@ -142,8 +154,26 @@ class Fabric(RunHandle):
         InputError
             If the allocator needs an argument that is not given, or a value is not allowed.
         """
-        return self._run.job(name, hosts=hosts, communication_s=communication_s, gpus=gpus,
-                             alone_s=alone_s, weight=weight, group=group)
+        check_name(name, "name of a job")
+        allocator = self._open_run.fabric.allocator
+        if communication_s is None and sees(allocator.information, "predicted"):
+            raise InputError(f"allocator {allocator.title} knows or predicts what jobs are yet to "
+                             "send: give communication_s, the sum of the effective bottlenecks of "
+                             "the coflows")
+        if allocator.sees_running and hosts is None:
+            raise InputError(f"allocator {allocator.title} is told which jobs run, and where: give "
+                             "hosts")
+        where = self.network.host_numbers(check_sequence(
+            () if hosts is None else hosts, int | np.integer | str | tuple, "hosts",
+            "names or numbers"))
+        check_whole(gpus, "gpus", 1)
+        weight = check_weight(weight, "weight of a job")
+        check_label(group, "group of a job")
+        ahead_s = 0.0 if communication_s is None else parse_seconds(communication_s,
+                                                                    "communication_s")
+        return self._run.add_job(
+            name, where, ahead_s,
+            ahead_s if alone_s is None else parse_seconds(alone_s, "alone_s"), gpus, weight, group)
 
     @known_names
     def coflow(self, flows: Flows | Iterable[tuple[Node, Node, Quantity]] | NDArray[Any]

@@ -9,17 +9,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.base.lazy import simpy
-from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import (
-    Node,
-    check_label,
-    check_name,
-    check_sequence,
-    check_weight,
-    check_whole,
-)
+from netsim.base.units import Quantity
+from netsim.base.values import check_name, check_weight
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocation import sees
@@ -27,7 +21,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.fitting import fitted
 from netsim.jobs.plan import JobPlan, ecmp_key, has_operations, place_randomly, with_drawn_ranks
 from netsim.jobs.process import JobProcess
@@ -37,7 +31,7 @@ from netsim.predictors import Forecast
 from netsim.scripting.coflow import Coflow, ScriptRecorder, Sent
 from netsim.scripting.job import Job, SubmittedJob
 from netsim.simulation.events import Change, FaultEvent
-from netsim.simulation.faults import Faults
+from netsim.simulation.faults import Faults, JobHost
 from netsim.simulation.listeners import ListenersInProgram
 from netsim.simulation.run import Run, forecast_of, jobs_table
 from netsim.workload import JobSpec, Stage
@@ -49,11 +43,8 @@ if TYPE_CHECKING:
 _MOST_KNOWN = 4096
 
 
-class ProgramRun(Run):
-    """A run in the environment of a user's program, which submits jobs and coflows as it goes.
-
-    It is also the `JobHost` of its faults: coflows wait for lost hosts, or are withdrawn.
-    """
+class ProgramRun(Run, JobHost):
+    """A run in the environment of a user's program, which submits jobs and coflows as it goes."""
 
     fabric: FabricProcess
     recorder: ScriptRecorder
@@ -109,36 +100,16 @@ class ProgramRun(Run):
 
     # --- jobs of the user -------------------------------------------------------------
 
-    def job(self, name: str, *, hosts: Sequence[Node] | None = None,
-            communication_s: Quantity | None = None, gpus: int = 1,
-            alone_s: Quantity | None = None, weight: float = 1.0,
-            group: int | str | None = None) -> Job:
+    def add_job(self, name: str, hosts: NDArray[np.int64], ahead_s: float, alone_s: float,
+                gpus: int = 1, weight: float = 1.0, group: int | str | None = None) -> Job:
         """Make a job, which arrives now; see `netsim.Fabric.job`."""
-        check_name(name, "name of a job")
-        allocator = self.fabric.allocator
-        if communication_s is None and sees(allocator.information, "predicted"):
-            raise InputError(f"allocator {allocator.title} knows or predicts what jobs are yet to "
-                             "send: give communication_s, the sum of the effective bottlenecks of "
-                             "the coflows")
-        if allocator.sees_running and hosts is None:
-            raise InputError(f"allocator {allocator.title} is told which jobs run, and where: give "
-                             "hosts")
-        where = self.network.host_numbers(check_sequence(
-            () if hosts is None else hosts, int | np.integer | str | tuple, "hosts",
-            "names or numbers"))
-        check_whole(gpus, "gpus", 1)
-        weight = check_weight(weight, "weight of a job")
-        check_label(group, "group of a job")
-        ahead = 0.0 if communication_s is None else parse_seconds(communication_s,
-                                                                  "communication_s")
-        alone = ahead if alone_s is None else parse_seconds(alone_s, "alone_s")
         with self.fabric.closing():
             job = Job(len(self.jobs), name, self.env.now, self._end, weight, group)
             row = self._add(job, gpus)
-            row["ahead"], row["predicted"] = ahead, ahead
-            row["per_gamma"] = alone / ahead if ahead else 0.0
-            if allocator.sees_running:
-                self.fabric.running.begin(job.index, where.tolist())
+            row["ahead"], row["predicted"] = ahead_s, ahead_s
+            row["per_gamma"] = alone_s / ahead_s if ahead_s else 0.0
+            if self.fabric.allocator.sees_running:
+                self.fabric.running.begin(job.index, hosts)
         return job
 
     def _add(self, job: Job, gpus: int) -> Any:
@@ -164,20 +135,18 @@ class ProgramRun(Run):
     def _end(self, job: Job) -> None:
         self.check_job(job)
         self.check_clock()
-        flying = self._sending([coflow for coflow in self.in_flight if coflow.owner is job])
+        flying = [coflow for coflow in self.in_flight
+                  if coflow.owner is job and self._still_sends(coflow)]
         if flying:
             raise InputError(f"job {job.name!r} cannot end: {flying[0]} is in flight; wait for it, "
                              "or cancel it")
         with self.fabric.closing():
             self._let_end(job, self.env.now)
 
-    def _sending(self, coflows: Sequence[Coflow]) -> list[Coflow]:
-        """Return those that have not sent their last bytes, whether that is noticed or not."""
-        if not coflows:
-            return []
+    def _still_sends(self, coflow: Coflow) -> bool:
+        """Whether a coflow has bytes left to send; that it has none may yet have to be noticed."""
         table, _ = self.fabric.look()
-        return [coflow for coflow in coflows
-                if not self.fabric.in_flight.has_sent_all(coflow, table)]
+        return not self.fabric.in_flight.has_sent_all(coflow, table)
 
     def _let_end(self, job: Job, at: float) -> None:
         job.ended, job.finish_s = True, at
@@ -200,7 +169,11 @@ class ProgramRun(Run):
     def _submit(self, stage: Stage, demand: RoutedCoflow, job: Job | None) -> Coflow:
         """Submit a coflow of a job, or of one of its own."""
         name = stage.name
-        owner = self._own_job(name, demand) if job is None else job
+        if job is None:
+            ends = demand.flows["src"], demand.flows["dst"]
+            owner = self.add_job(name, np.concatenate(ends), demand.gamma, demand.gamma)
+        else:
+            owner = job
         coflow = Coflow(self.env, self.recorder.next_number(), owner, job is None, stage, demand,
                         self._completed, self._cancel)
         owner.submitted += 1
@@ -214,12 +187,6 @@ class ProgramRun(Run):
         self.fabric.send(coflow)
         self.listeners.notify_at(coflow.begin_s, "coflow-valid", owner.index, coflow.number)
         return coflow
-
-    def _own_job(self, name: str, demand: RoutedCoflow) -> Job:
-        """Make a job for one coflow alone."""
-        ends = demand.flows["src"], demand.flows["dst"]
-        return self.job(name, hosts=np.unique(np.concatenate(ends)).tolist(),
-                        communication_s=demand.gamma)
 
     def _route(self, flows: Any, job: int, name: str, weight: float,
                deadline_s: Quantity | None) -> tuple[Stage, RoutedCoflow]:
@@ -263,10 +230,7 @@ class ProgramRun(Run):
             return self._withdraw(coflow, why)
 
     def _withdraw(self, coflow: Coflow, why: str) -> float:
-        if coflow not in self.in_flight:
-            return 0.0
-        table, _ = self.fabric.look()
-        if self.fabric.in_flight.has_sent_all(coflow, table):  # which is yet to be noticed
+        if coflow not in self.in_flight or not self._still_sends(coflow):
             return 0.0
         left = float(self.fabric.withdraw(coflow).sum())
         del self.in_flight[coflow]
@@ -350,7 +314,6 @@ class ProgramRun(Run):
                              "they wait for the links of a host that fails")
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
-        """Reroute all coflows; see `JobHost`."""
         self._known.clear()
         found: dict[CoflowEvent, RoutedCoflow] = {}
         for coflow in self.in_flight:
@@ -360,16 +323,6 @@ class ProgramRun(Run):
         for job in self._submitted.values():
             found |= job.process.rerouted()
         return found
-
-    def rerouted_without_process(self) -> WithoutProcess:
-        """Return nothing: no job is without a process; see `JobHost`."""
-        return WithoutProcess()
-
-    def lose(self, host: int, restart: bool) -> None:
-        """Do nothing: jobs wait for the links of a host; see `JobHost`."""
-
-    def repair(self, host: int) -> None:
-        """Do nothing, as `lose`."""
 
     def _route_on(self, network: Topology) -> None:
         super()._route_on(network)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +37,16 @@ from netsim.simulation.listeners import Listeners
 _MOST_NAMED = 5
 
 
-class JobHost(Protocol):
-    """Protocol of objects that are notified when hosts of jobs fail and are repaired."""
+class JobHost:
+    """What happens to jobs when links and hosts fail and are repaired; by default, they wait."""
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
         """Recompute routes; return the active coflows with changed routes, and these routes."""
+        raise NotImplementedError
 
     def rerouted_without_process(self) -> WithoutProcess:
         """Return the coflows, on their current routes, of the jobs that have no process."""
+        return WithoutProcess()
 
     def lose(self, host: int, restart: bool) -> None:
         """Start no more jobs or iterations on a host."""
@@ -198,12 +200,12 @@ def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
     return {int(host) if is_digits(host) else host: factor for host, factor in stragglers.items()}
 
 
-class JobsOnHosts:
-    """A `JobHost` for jobs that stay on their hosts, and wait until these are repaired."""
+class JobsOnHosts(JobHost):
+    """Jobs that stay on their hosts, and wait until these are repaired."""
 
     def __init__(self, rerouted_without_process: Callable[[], WithoutProcess]) -> None:
         self.jobs: list[JobProcess] = []  # those with a process; the fabric runs the others
-        self.rerouted_without_process = rerouted_without_process
+        self.rerouted_without_process = rerouted_without_process  # type: ignore[method-assign]
         self._lost: dict[int, None] = {}
 
     def may_run(self, hosts: NDArray[np.int64]) -> bool:
@@ -211,7 +213,6 @@ class JobsOnHosts:
         return self._lost.keys().isdisjoint(hosts.tolist())
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
-        """Reroute all jobs; see `JobHost`."""
         return {transfer: demand for job in self.jobs
                 for transfer, demand in job.rerouted().items()}
 
@@ -241,8 +242,8 @@ class JobsOnHosts:
                 for job in self.jobs if job.waits]
 
 
-class JobsOnServers:
-    """A `JobHost` for jobs that the engine of a cluster places.
+class JobsOnServers(JobHost):
+    """Jobs that the engine of a cluster places.
 
     If hosts are GPUs, the failure of a host takes down its server. `on_fabric` is given if jobs run
     as coflows.
@@ -254,12 +255,8 @@ class JobsOnServers:
         self._lost: set[int] = set()
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
-        """Reroute the jobs on the fabric, and states in transit; see `JobHost`."""
+        """Reroute the jobs on the fabric, and states in transit."""
         return {} if self._on_fabric is None else self._on_fabric.rerouted()
-
-    def rerouted_without_process(self) -> WithoutProcess:
-        """Return nothing: all jobs have processes; see `JobHost`."""
-        return WithoutProcess()
 
     def lose(self, host: int, restart: bool) -> None:
         """Give no more GPUs of a server to jobs."""

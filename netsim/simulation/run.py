@@ -1,7 +1,7 @@
 """`Run`, the base class of all runs: on a network, a cluster, an edge-cloud, in a user's program.
 
-Before it: Ctrl-C with a message about how far the run was, how the allocator shared leftover
-bandwidth, and tables of the state at an instant.
+Before it: Ctrl-C with a message about how far the run was, and how the allocator shared leftover
+bandwidth.
 """
 
 from __future__ import annotations
@@ -64,20 +64,6 @@ def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
         raise Interrupted(said) from stop
 
 
-def so_far(now: float, arrival_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
-    """Describe the progress of a run for a message; `finish_s` is NaN for unfinished jobs."""
-    jct_s = finish_s - arrival_s
-    done = jct_s[~np.isnan(jct_s)]
-    # The fabric may run jobs ahead of the clock; the last end then says more.
-    at = max(now, np.nanmax(finish_s)) if len(done) else now
-    said = f"at {format_seconds(at)} of the simulation {len(done):,} of {len(jct_s):,} jobs had " \
-           "finished"
-    if not len(done):
-        return said
-    return said + (f", JCT {format_seconds(done.mean())} on average, "
-                   f"p95 {format_seconds(np.percentile(done, 95))}")
-
-
 # --- leftover bandwidth --------------------------------------------------------------------
 def _given_by(answer: Allocation | None) -> str:
     """Return the word for leftover bandwidth that an allocation itself gives; empty if none."""
@@ -112,70 +98,6 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
     return {"leftover": how if how in ("", "none") else f"{how} to {to}",
             "decides_per": ("flow" if shared_again or as_event(allocator.wakes_on) & Event.FLOW_DONE
                             else "coflow")}
-
-
-# --- the state at an instant ---------------------------------------------------------------
-def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str],
-                   jobs: NDArray[np.int64]) -> pd.DataFrame:
-    """Tabulate the active coflows; see `RunHandle.active`.
-
-    `numbers` and `names` have the ids and the stages of the coflows in `table`, in order, and
-    `jobs` has the ids of all jobs.
-    """
-    import pandas as pd
-
-    table.refresh()
-    rows, (_, owner) = table.coflows, table.open_flows()
-    with np.errstate(invalid="ignore"):  # of one that has sent all, on a dead link
-        gamma = rows["gamma"] * rows["left"]
-    return _ended_left_out(table, pd.DataFrame({
-        "coflow": numbers, "job": jobs[rows["job"]], "stage": names,
-        "valid_s": rows["valid"].copy(),
-        "start_s": np.where(rows["start"] < 0, np.nan, rows["start"]),
-        "bytes": rows["total"].copy(), "left_bytes": table.bytes_left(),
-        "rate": np.bincount(owner, table.flow_rates(), len(rows)),
-        "flows": rows["open"].copy(), "gamma_s": gamma,
-        "deadline_s": np.where(np.isfinite(rows["deadline"]), rows["deadline"], np.nan)}))
-
-
-def _ended_left_out(table: FlowTable, frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out coflows that have sent all bytes, which is only noticed at the next observation."""
-    return frame[table.coflows["open"] > 0].reset_index(drop=True)
-
-
-def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.int64],
-                 network: Topology) -> pd.DataFrame:
-    """Tabulate the unfinished flows; see `RunHandle.flows` and `active_coflows`."""
-    import pandas as pd
-
-    index, owner = table.open_flows()
-    flows, rows = table.flows[index], table.coflows
-    ends = {end: flows[end].astype("i8") for end in ("src", "dst")}
-    names = {name: made(ends) for name, made in named_ends(network.host_names).items()}
-    return pd.DataFrame({
-        "coflow": numbers[owner], "job": jobs[rows["job"][owner]],
-        "flow": flows["index"].astype("i8"), **ends,
-        "bytes": flows["size"], "left_bytes": flows["remaining"] * rows["left"][owner],
-        "rate": table.flow_rates(), **names})
-
-
-def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
-    """Tabulate the links of the network; see `RunHandle.links`."""
-    import pandas as pd
-
-    index, _ = table.open_flows()
-    hops, rates = table.flows["hops"][index], table.flow_rates()
-    first = table.flows["hop"][index]
-    at = np.repeat(first - np.cumsum(hops) + hops, hops) + np.arange(hops.sum())
-    crossed = table.hops["link"][at]
-    capacity = table.capacity[:network.links]
-    rate, flows = (np.bincount(crossed, each, len(table.capacity))[:network.links]
-                   for each in (np.repeat(rates, hops), None))
-    with np.errstate(invalid="ignore"):
-        used = np.where(capacity > 0, rate / capacity, np.nan)
-    return pd.DataFrame({
-        "link": np.array(network.link_names), "capacity": capacity.copy(), "rate": rate,
-        "utilisation": used, "flows": flows})
 
 
 # --- runs ----------------------------------------------------------------------------------
@@ -266,7 +188,17 @@ class Run:
 
     def so_far(self) -> str:
         """Describe the progress of the run for a message."""
-        return so_far(self.now, self.arrival_s, self.finish_s())
+        finish_s = self.finish_s()
+        jct_s = finish_s - self.arrival_s
+        done = jct_s[~np.isnan(jct_s)]
+        # The fabric may run jobs ahead of the clock; the last end then says more.
+        at = max(self.now, np.nanmax(finish_s)) if len(done) else self.now
+        said = (f"at {format_seconds(at)} of the simulation {len(done):,} of {len(jct_s):,} jobs "
+                "had finished")
+        if not len(done):
+            return said
+        return said + (f", JCT {format_seconds(done.mean())} on average, "
+                       f"p95 {format_seconds(np.percentile(done, 95))}")
 
     def _job_of(self, index: int) -> Any:
         """Return a job by its number, for views of allocators."""
@@ -311,16 +243,57 @@ class Run:
 
     def active(self) -> pd.DataFrame:
         """Tabulate the active coflows; see `RunHandle.active`."""
-        return active_coflows(*self._look(), self.job_ids)
+        import pandas as pd
+
+        table, numbers, names = self._look()
+        table.refresh()
+        rows, (_, owner) = table.coflows, table.open_flows()
+        with np.errstate(invalid="ignore"):  # of one that has sent all, on a dead link
+            gamma = rows["gamma"] * rows["left"]
+        frame = pd.DataFrame({
+            "coflow": numbers, "job": self.job_ids[rows["job"]], "stage": names,
+            "valid_s": rows["valid"].copy(),
+            "start_s": np.where(rows["start"] < 0, np.nan, rows["start"]),
+            "bytes": rows["total"].copy(), "left_bytes": table.bytes_left(),
+            "rate": np.bincount(owner, table.flow_rates(), len(rows)),
+            "flows": rows["open"].copy(), "gamma_s": gamma,
+            "deadline_s": np.where(np.isfinite(rows["deadline"]), rows["deadline"], np.nan)})
+        # The end of what has sent all bytes is only noticed at the next observation.
+        return frame[rows["open"] > 0].reset_index(drop=True)
 
     def flows(self) -> pd.DataFrame:
         """Tabulate the unfinished flows; see `RunHandle.flows`."""
+        import pandas as pd
+
         table, numbers, _ = self._look()
-        return active_flows(table, numbers, self.job_ids, self.network)
+        index, owner = table.open_flows()
+        flows, rows = table.flows[index], table.coflows
+        ends = {end: flows[end].astype("i8") for end in ("src", "dst")}
+        names = {name: made(ends) for name, made in named_ends(self.network.host_names).items()}
+        return pd.DataFrame({
+            "coflow": numbers[owner], "job": self.job_ids[rows["job"][owner]],
+            "flow": flows["index"].astype("i8"), **ends,
+            "bytes": flows["size"], "left_bytes": flows["remaining"] * rows["left"][owner],
+            "rate": table.flow_rates(), **names})
 
     def links(self) -> pd.DataFrame:
         """Tabulate the links; see `RunHandle.links`."""
-        return links_now(self._links.look()[0], self.network)
+        import pandas as pd
+
+        table, _ = self._links.look()
+        network, (index, _) = self.network, table.open_flows()
+        hops, rates = table.flows["hops"][index], table.flow_rates()
+        first = table.flows["hop"][index]
+        at = np.repeat(first - np.cumsum(hops) + hops, hops) + np.arange(hops.sum())
+        crossed = table.hops["link"][at]
+        capacity = table.capacity[:network.links]
+        rate, flows = (np.bincount(crossed, each, len(table.capacity))[:network.links]
+                       for each in (np.repeat(rates, hops), None))
+        with np.errstate(invalid="ignore"):
+            used = np.where(capacity > 0, rate / capacity, np.nan)
+        return pd.DataFrame({
+            "link": np.array(network.link_names), "capacity": capacity.copy(), "rate": rate,
+            "utilisation": used, "flows": flows})
 
     def view(self) -> FabricView:
         """Return the view that the allocator would get now."""
