@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from netsim.base.lazy import simpy
 from netsim.jobs.process import JobProcess
@@ -104,7 +104,7 @@ class SubmittedJob(Job):
     process: JobProcess  #: while it runs
 
     def __init__(self, index: int, spec: JobSpec, process: JobProcess, ended: simpy.Event,
-                 end: Callable[[SubmittedJob], None]) -> None:
+                 end: Callable[[Any], None]) -> None:
         super().__init__(index, spec.name, spec.arrival_s, end, spec.weight, spec.group)
         self.spec = replace(spec, id=index)  #: as the table of jobs describes it
         self.process, self._ended = process, ended

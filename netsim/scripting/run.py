@@ -270,8 +270,9 @@ class ProgramRun(Run, JobHost):
     def _arrive(self, spec: JobSpec, ended: simpy.Event, _: Any = None) -> None:
         with self.fabric.closing():
             index = len(self.jobs)
+            recorder: Any = self.recorder  # no coflow is dropped, and no job handed over
             process = (RankProcess if has_operations(spec) else JobProcess)(
-                self.env, self.fabric, index, spec.arrival_s, self.recorder, waited_for=True,
+                self.env, self.fabric, index, spec.arrival_s, recorder, waited_for=True,
                 predicted=0.0 if self.forecast is None else self.forecast.predict_job(spec))
             self._to_come -= 1
             self._submitted[index] = job = SubmittedJob(index, spec, process, ended,
@@ -353,11 +354,11 @@ class ProgramRun(Run, JobHost):
             running.report()
         self._see_starts()
         jobs = self.jobs
-        return jobs_table(
-            [getattr(job, "spec", job) for job in jobs], coflows=[job.done for job in jobs],
-            nbytes=[job.nbytes for job in jobs],
-            **{name: np.array([getattr(job, name) for job in jobs], np.float64)
-               for name in ("arrival_s", "start_s", "finish_s", "lower_bound_s")})
+        times: dict[str, Any] = {
+            name: np.array([getattr(job, name) for job in jobs], np.float64)
+            for name in ("arrival_s", "start_s", "finish_s", "lower_bound_s")}
+        return jobs_table([getattr(job, "spec", job) for job in jobs], **times,
+                          coflows=[job.done for job in jobs], nbytes=[job.nbytes for job in jobs])
 
     def jobs_now(self) -> pd.DataFrame:
         jobs = self._jobs()

@@ -29,7 +29,7 @@ from netsim.network.live import (
     parts_of,
     usable_parts,
 )
-from netsim.results.recorder import Recorder
+from netsim.results.link_recorder import LinkRecorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
 from netsim.simulation.listeners import Listeners
 
@@ -94,7 +94,7 @@ class Faults:
         return self.restarts or isinstance(self.network, LiveNetwork)
 
     def begin(self, env: Any, keeper: JobHost, fabric: FabricProcess | None = None,
-              recorder: Recorder | None = None, listeners: Listeners | None = None,
+              recorder: LinkRecorder | None = None, listeners: Listeners | None = None,
               seen: Callable[[float], float] | None = None) -> None:
         """Schedule all events, each before the jobs that arrive at the same instant.
 

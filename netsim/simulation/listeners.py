@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.edge.setting import EdgeSetting, Floats
-from netsim.fabric.clock import Clock, call_at
+from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import WAITED
@@ -27,7 +27,7 @@ class Listeners:
     `starts`, a job counts as started when it sends its first byte, as nothing else reports starts.
     """
 
-    def __init__(self, env: Clock, recorder: Any, fabric: FabricProcess | None,
+    def __init__(self, env: Any, recorder: Any, fabric: FabricProcess | None,
                  starts: bool) -> None:
         self._env, self._recorder, self._fabric = env, recorder, fabric
         self._starts = starts

@@ -353,7 +353,7 @@ class OnCluster(Run):
         bounds: NDArray[np.float64] = np.array([job.iterations for job in jobs]) * least
         return bounds
 
-    def _bytes(self) -> dict[str, NDArray[np.float64]]:
+    def _bytes(self) -> dict[str, Any]:
         """Return the bytes of each job's coflows, with those sent before it was preempted."""
         sent = self.recorder.bytes_of_job.copy()
         on_wire = self.recorder.wire_bytes_of_job.copy()

@@ -334,9 +334,9 @@ class OnNetwork(Run):
             lower_bound_s[job.index] = job.lower_bound_s
             start_s[job.index] = np.fmin(start_s[job.index], job.start_s)
         # Where jobs restart, all are processes.
-        more = {name: np.zeros(len(specs), kind) for name, kind in
-                (("restarts", np.int64), ("lost_s", np.float64), ("lost_bytes", np.float64))
-                if self.faults.restarts}
+        more: dict[str, Any] = {} if not self.faults.restarts else {
+            "restarts": np.zeros(len(specs), np.int64), "lost_s": np.zeros(len(specs)),
+            "lost_bytes": np.zeros(len(specs))}
         for name, values in more.items():
             for job in self.jobs:
                 values[job.index] = getattr(job, name)
