@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.allocation import not_once
 from netsim.fabric.chains import Chains
+from netsim.fabric.engines import MaxMinEngine, PriorityEngine
 from netsim.fabric.graphs import OperationRows
 from netsim.fabric.kernels import crossings, progress
 from netsim.fabric.kernels.crossings import Crossings, new_crossings
@@ -23,8 +24,6 @@ from netsim.fabric.kernels.sharing_rates import Parts
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB, WAITED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
-from netsim.fabric.serving import PriorityEngine
-from netsim.fabric.sharing import MaxMinEngine
 
 #: How many coflows may join before those that have completed meanwhile are cleared away.
 _AHEAD = 1024
