@@ -247,11 +247,11 @@ class Ruling:
 
     def _crossings(self) -> Crossings:
         """Return where coflows meet; empty if rows have moved."""
-        table, rows = self._table, len(self._coflows)
-        if (self._pool is not table.loads or len(self._meet.known) < rows
-                or len(self._meet.links) < len(table.capacity)):
-            self._pool = table.loads
-            self._meet = new_crossings(rows, len(table.loads), len(table.capacity))
+        loads, links, rows = self._table.loads, len(self._table.capacity), len(self._coflows)
+        if (self._pool is not loads or len(self._meet.known) < rows
+                or len(self._meet.links) < links):
+            self._pool = loads
+            self._meet = new_crossings(rows, len(loads), links)
         return self._meet
 
     def ask(self, now: float) -> None:

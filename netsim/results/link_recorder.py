@@ -52,7 +52,8 @@ class LinkRecorder:
             self._derived["links"] = {"line_rate": partial(_line_rate, network.wire.efficiency)}
         self._decisions: list[tuple[float, int, int, int]] = []
         self._noted_by_policy: list[dict[str, float]] = []
-        self._notes = SpilledNotes()
+        if "decisions" in self._rows:
+            self._notes = SpilledNotes()
         self._moves: list[tuple[float, float, NDArray[np.float64]]] = []
         self._most_moves = max(MOST_NOTED // max(network.links, 1), 1)
 

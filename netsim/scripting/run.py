@@ -73,7 +73,7 @@ class ProgramRun(Run, JobHost):
             observer=self.recorder if self.recorder.watches_fabric else None, job_of=self._job_of)
         self.listeners = ListenersInProgram(env, self.recorder, self.fabric, starts=True)
         self.faults = Faults((), network)
-        self.faults.begin(env, self, self.fabric, self.recorder, self.listeners)
+        self.faults.begin(env, self, self.fabric, self.recorder, self.tell_capacities)
 
     @property
     def now(self) -> float:

@@ -31,7 +31,6 @@ from netsim.network.live import (
 )
 from netsim.results.link_recorder import LinkRecorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
-from netsim.simulation.listeners import Listeners
 
 #: The most names in a message.
 _MOST_NAMED = 5
@@ -94,15 +93,17 @@ class Faults:
         return self.restarts or isinstance(self.network, LiveNetwork)
 
     def begin(self, env: Any, keeper: JobHost, fabric: FabricProcess | None = None,
-              recorder: LinkRecorder | None = None, listeners: Listeners | None = None,
+              recorder: LinkRecorder | None = None,
+              tell: Callable[[Mapping[str, float]], None] | None = None,
               seen: Callable[[float], float] | None = None) -> None:
         """Schedule all events, each before the jobs that arrive at the same instant.
 
-        `fabric` and `recorder` are given if jobs use links. `seen` maps the time of an event to the
+        `fabric` and `recorder` are given if jobs use links. `tell` is called with the new
+        capacities of links, by their names. `seen` maps the time of an event to the
         time at which the run notices it.
         """
         self._env, self._keeper, self._fabric, self._recorder = env, keeper, fabric, recorder
-        self._listeners, self._seen = listeners, seen
+        self._tell, self._seen = tell, seen
         for change in self._changes:
             call_at(env, self._seen_at(change), partial(self._happen, change))
 
@@ -155,10 +156,9 @@ class Faults:
                 after_all_ends(self._env, partial(self._stop, change.host))
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
-        if fabric is not None and self._listeners is not None:
+        if fabric is not None and self._tell is not None:
             names = self.parts.link_names
-            self._listeners.capacities({names[link]: capacity
-                                        for link, capacity in change.capacity.items()})
+            self._tell({names[link]: capacity for link, capacity in change.capacity.items()})
 
     def _stop(self, host: int, _: Any) -> None:
         self._keeper.stop(host)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -71,11 +71,6 @@ class Listeners:
     def notify_of_job(self, kind: str, job: int) -> None:
         """Notify listeners of an event of a job, given by its number."""
         self.notify(kind, job)
-
-    def capacities(self, links: Mapping[str, float]) -> None:
-        """Notify listeners of new capacities of links."""
-        for link, capacity in links.items():
-            self.notify("capacity", link=link, capacity=capacity)
 
     # --- what processes of jobs do, now ------------------------------------------------
 

@@ -46,7 +46,6 @@ from netsim.simulation.compatibility import (
 )
 from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
-from netsim.simulation.listeners import Listeners
 from netsim.simulation.run import Run, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobSpec, Workload, column, delays_stages
 
@@ -62,6 +61,8 @@ class OnCluster(Run):
     model, and faults only failures of servers with ``restart``, and repairs. `factors` has the
     factor by which computation is slower on each server; `beside` names further tables to record.
     """
+
+    starts = False
 
     def __init__(self, cluster: Cluster, workload: Workload, policies: Policies, faults: Faults,
                  seed: int, record: Sequence[str], factors: NDArray[np.float64],
@@ -152,9 +153,8 @@ class OnCluster(Run):
         self.decider = decider_of(self.scheduler, self._context)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
                              SCHEDULERS.to_dict(self.scheduler)["name"], self.preemption)
-        self.listeners = Listeners(self.env, self.recorder, self.fabric, starts=False)
         self.faults.begin(self.env, JobsOnServers(self.engine, self.cluster, self._on_fabric),
-                          self.fabric, self.recorder, self.listeners, seen)
+                          self.fabric, self.recorder, self.tell_capacities, seen)
 
     @property
     def _context(self) -> RunContext:

@@ -33,7 +33,6 @@ from netsim.results.recorder import Recorder
 from netsim.results.tables import CoflowNumbers
 from netsim.simulation.events import Change, FaultEvent, RunEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
-from netsim.simulation.listeners import Listeners
 from netsim.simulation.run import Run, forecast_of, jobs_table
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
@@ -67,13 +66,14 @@ class OnNetwork(Run):
         self.numbers = CoflowNumbers(workload)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)
-        self.recorder = Recorder(record, len(workload), self.numbers, network, beside,
+        count = len(workload)
+        self.recorder = Recorder(record, count, self.numbers, network, beside,
                                  delays_stages(workload.jobs),
                                  self.env if network.wire.timed else None)
         finished = self.recorder.chains_finished
         single = self._singles(allocator)
-        self.singles = SingleCoflows(len(workload), single, self.faults.network,
-                                     self.faults.most_capacity, finished, self._pass_empty)
+        self.singles = SingleCoflows(count, single, self.faults.network, self.faults.most_capacity,
+                                     finished, self._pass_empty)
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
             self.env, self.faults.network, allocator, self.arrival_s,
@@ -89,16 +89,16 @@ class OnNetwork(Run):
                 isinstance(job.operations, Programs) for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._rerouted_without_process)
         self._can_stop = self.faults.restarts
-        self.listeners = Listeners(self.env, self.recorder, self.fabric, starts=True)
-        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder, self.listeners)
+        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder,
+                          self.tell_capacities)
         self.jobs = self.on_hosts.jobs
         self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive,
-                                  np.delete(np.arange(len(workload)), single.members))
+                                  np.delete(np.arange(count), single.members))
         self._arrival_events: Arrivals | None = None
         self._links_used: list[NDArray[np.int64]] | None = None
         self._folds_ranks, self._simulated_ranks = False, 0
         if allocator.plans_ahead:
-            allocator.prepare(ComingJobs([self._plan(k) for k in range(len(workload))],
+            allocator.prepare(ComingJobs([self._plan(k) for k in range(count)],
                                          self.faults.most_capacity))
 
     def _arrive(self, index: int) -> None:

@@ -7,9 +7,10 @@ bandwidth.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -116,7 +117,7 @@ class Run:
     fabric: FabricProcess | None = None  #: None if jobs run by formulas
     faults: Faults
     recorder: Any
-    listeners: Listeners
+    starts = True  #: whether jobs start with their first byte, as nothing else reports starts
     begun = False  #: whether the first step has been prepared
     forecast: Forecast | None = None  #: of iterations, for an allocator that uses predictions
 
@@ -429,9 +430,19 @@ class Run:
         """Change the observe interval."""
         self._links.set_observe_interval(parse_seconds(given, "observe_interval"))
 
+    @cached_property
+    def listeners(self) -> Listeners:
+        """What notifies listeners, made for the first of them."""
+        return Listeners(self.env, self.recorder, self.fabric, self.starts)
+
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
         """Call `listener` with each event from now on; None stops the calls."""
         self.listeners.listen(listener)
+
+    def tell_capacities(self, links: Mapping[str, float]) -> None:
+        """Notify listeners of new capacities of links, in bytes per second, by their names."""
+        for link, capacity in links.items():
+            self.listeners.notify("capacity", link=link, capacity=capacity)
 
     # --- the result -------------------------------------------------------------------
 
