@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.fabric.records import FLOW
@@ -163,19 +163,27 @@ class Coflows:
         """Make rows of coflows that job processes completed."""
         jobs, iterations, stages, places, names, transfers, finish, copies = zip(
             *noted, strict=True)
-        rows = np.empty(len(jobs), WITH_WIRE["coflows"])
-        rows["coflow"] = list(map(numbers.number, jobs, iterations, stages, places))
-        rows["job"], rows["iteration"] = numbers.job_ids[np.array(jobs)], iterations
-        rows["stage"] = names
+        made = cls.of_events(transfers, list(map(numbers.number, jobs, iterations, stages, places)),
+                             numbers.job_ids[np.array(jobs)], iterations, names, finish)
+        if max(copies) == 1:
+            return made
+        begins = np.cumsum(copies) - copies
+        rows = np.repeat(made.rows, copies)
+        rows["coflow"] += np.arange(len(rows)) - np.repeat(begins, copies)
+        return cls(rows)
+
+    @classmethod
+    def of_events(cls, events: Sequence[CoflowEvent], number: ArrayLike, job: ArrayLike,
+                  iteration: ArrayLike, stage: ArrayLike, finish_s: ArrayLike) -> Coflows:
+        """Make rows of coflows that processes waited for; stages by the numbers of their names."""
+        rows = np.empty(len(events), WITH_WIRE["coflows"])
+        rows["coflow"], rows["job"], rows["iteration"] = number, job, iteration
+        rows["stage"], rows["finish_s"] = stage, finish_s
         for name in ("valid_s", "start_s", "begin_s", "sent_s"):
-            rows[name] = [getattr(transfer, name) for transfer in transfers]
-        rows["finish_s"] = finish
+            rows[name] = [getattr(event, name) for event in events]
         rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
-        describe([transfer.demand for transfer in transfers], rows)
-        if max(copies) > 1:
-            begins = np.cumsum(copies) - copies
-            rows = np.repeat(rows, copies)
-            rows["coflow"] += np.arange(len(rows)) - np.repeat(begins, copies)
+        if len(events):
+            describe([event.demand for event in events], rows)
         return cls(rows)
 
     @classmethod

@@ -20,7 +20,7 @@ from netsim.network import Topology
 from netsim.operations import Operations
 from netsim.results.lazy_table import LazyTable, SpillingTable
 from netsim.results.link_recorder import LinkRecorder, categories
-from netsim.results.tables import DTYPES, OF_OTHERS, WITH_WIRE, Coflows, describe, packed
+from netsim.results.tables import DTYPES, OF_OTHERS, WITH_WIRE, Coflows, packed
 from netsim.scripting.job import Job
 from netsim.workload import Stage
 
@@ -317,19 +317,12 @@ class ScriptRecorder(LinkRecorder):
             {"coflow": "i8", **OF_OTHERS})
 
     def _rows_of(self, coflows: Sequence[Sent]) -> Coflows:
-        rows = np.empty(len(coflows), WITH_WIRE["coflows"])
         events = [sent.event for sent in coflows]
-        rows["coflow"] = [sent.number for sent in coflows]
-        rows["job"] = [event.job for event in events]
-        rows["iteration"] = [sent.iteration for sent in coflows]
-        rows["stage"] = [self._names.setdefault(sent.name, len(self._names)) for sent in coflows]
-        for name in ("valid_s", "begin_s", "start_s", "sent_s"):
-            rows[name] = [getattr(event, name) for event in events]
-        rows["finish_s"] = [sent.finish_s for sent in coflows]
-        rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
-        if len(coflows):
-            describe([event.demand for event in events], rows)
-        return Coflows(rows)
+        return Coflows.of_events(
+            events, [sent.number for sent in coflows], [event.job for event in events],
+            [sent.iteration for sent in coflows],
+            [self._names.setdefault(sent.name, len(self._names)) for sent in coflows],
+            [sent.finish_s for sent in coflows])
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
