@@ -245,10 +245,10 @@ class Fabric(RunHandle):
         """
         run = self._open_run
         run.fabric.check_open()
-        if run.in_flight and run.env.peek() == math.inf:
-            waiting = listed(f"{coflow.number} {coflow.name!r}" for coflow in run.in_flight)
+        if run.env.peek() == math.inf and (waiting := run.waiting()):
             warnings.warn(NetsimWarning("; ".join(
-                [f"no event is left, and coflows wait for bandwidth: {waiting}",
+                ["no event is left, and coflows wait for bandwidth: "
+                 + listed(f"{number} {name!r}" for number, name in waiting),
                  *dead_links(run.fabric)])), stacklevel=2)
         self._drawn += 1  # the number drawn here belongs to no event
         return run.result(next(run.env._eid) - self._drawn, time.perf_counter() - self._began)

@@ -294,6 +294,10 @@ class ProgramRun(Run, JobHost):
             return transfer.number, transfer.name
         return super()._number_and_name(transfer)
 
+    def waiting(self) -> list[tuple[int, str]]:
+        """Return the numbers and names of all coflows in flight, in order."""
+        return sorted(map(self._number_and_name, self.fabric.in_flight.all()))
+
     # --- links and hosts --------------------------------------------------------------
 
     def change(self, event: FaultEvent) -> None:

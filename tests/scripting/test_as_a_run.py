@@ -147,6 +147,19 @@ class TestSubmittedJobs:
         carried = fabric.result().links.groupby("link", observed=True)["bytes"].sum()
         assert carried[["host-0->host-1", "host-2->host-1"]].tolist() == [MB, 2 * MB]
 
+    def test_one_that_waits_for_ever_is_told(self):
+        """Beside a coflow of the user's; nothing will repair their link."""
+        env = simpy.Environment()
+        fabric = netsim.Fabric(env, NET)
+        fabric.submit(netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("push", PULL[:1])]))
+        fabric.transfer(0, 2, MB)
+        fabric.fail(link="egress-0")
+        env.run()
+        said = "wait for bandwidth: 0 'push', 1 'transfer'; dead links: 'egress-0'"
+        with pytest.warns(netsim.NetsimWarning, match=said):
+            result = fabric.result()
+        assert result.jobs["finish_s"].isna().all()
+
     def test_what_cannot_run_is_refused(self):
         env = simpy.Environment()
         fabric = netsim.Fabric(env, NET)
