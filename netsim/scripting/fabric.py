@@ -256,4 +256,5 @@ class Fabric(RunHandle):
     def __repr__(self) -> str:
         run = self._open_run
         return (f"<Fabric of {run.network.name!r} under {run.allocator.title} at "
-                f"{run.env.now:g} s: {format_count(len(run.in_flight), 'coflow')} in flight>")
+                f"{run.env.now:g} s: {format_count(len(run.fabric.in_flight.all()), 'coflow')} "
+                "in flight>")

@@ -9,7 +9,7 @@ from netsim.base.units import Quantity
 from netsim.base.values import Node, known_names, plain
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
-from netsim.simulation.events import RunEvent, by_hand, capacity_by_hand, check_kind
+from netsim.simulation.events import FaultEvent, RunEvent, check_kind
 from netsim.simulation.run import Run
 from netsim.text import said
 
@@ -96,8 +96,9 @@ class RunHandle:
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        run = self._run
-        self._change(run.change, capacity_by_hand(run.now, link, plain(capacity)))
+        if link is None:
+            raise InputError("set_capacity: link must be a name or a number, not None")
+        self._happen("set_capacity", link=link, capacity=plain(capacity))
 
     @known_names
     def fail(self, *, link: Node | None = None, host: Node | None = None,
@@ -106,17 +107,22 @@ class RunHandle:
 
         Flows take other paths, or wait for the repair if there are none.
         """
-        run = self._run
-        self._change(run.change, by_hand("fail", run.now, kind="fail", link=link, host=host,
-                                         switch=switch, restart=restart))
+        self._happen("fail", kind="fail", link=link, host=host, switch=switch, restart=restart)
 
     @known_names
     def repair(self, *, link: Node | None = None, host: Node | None = None,
                switch: Node | None = None) -> None:
         """Restore the nominal capacity of a link, or of all links of a host or switch."""
+        self._happen("repair", kind="repair", link=link, host=host, switch=switch)
+
+    def _happen(self, call: str, **about: Any) -> None:
+        """Let a fault event happen now; errors begin with the name of the method."""
         run = self._run
-        self._change(run.change, by_hand("repair", run.now, kind="repair", link=link, host=host,
-                                         switch=switch))
+        try:
+            event = FaultEvent(run.now, **about)
+        except InputError as error:
+            raise type(error)(f"{call}: {str(error).removeprefix('event: ')}") from None
+        self._change(run.change, event)
 
     @property
     def allocator(self) -> Allocator:
