@@ -12,19 +12,17 @@ from numpy.typing import NDArray
 
 from netsim.base.display import telling_for
 from netsim.base.lazy import simpy
-from netsim.fabric.active_coflows import ActiveCoflows
 from netsim.fabric.allocation import Allocation, Event, PriorityService
-from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator, Undecided
 from netsim.fabric.clock import LAST, Alarm, call_at
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.coflow_event import ActiveCoflows, CoflowEvent
 from netsim.fabric.event_loop import EventLoop, Grid, RowMover, ignore
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.graphs import Steps
 from netsim.fabric.kernels.graphs import arrive
 from netsim.fabric.kernels.loop import NEVER
 from netsim.fabric.kernels.rules import SOUND
-from netsim.fabric.policy import Policy, RuleError, Ruling, weigh
+from netsim.fabric.policy import AllocationChecker, Policy, RuleError, Ruling, weigh
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.records import REPORTED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
@@ -102,11 +100,6 @@ class FabricProcess:
     @stepwise.setter
     def stepwise(self, value: bool) -> None:
         self._loop.stepwise = value
-
-    @property
-    def allocator(self) -> Allocator:
-        """The policy."""
-        return self._policy.allocator
 
     @property
     def answer(self) -> Allocation | None:
@@ -212,6 +205,7 @@ class FabricProcess:
         self._take(allocator)
 
     def _take(self, allocator: Allocator) -> None:
+        self.allocator = allocator
         self._policy = Policy(allocator, self.table, self.running, AllocationChecker(
             self._env, self.network, allocator, self.table, self._alarm), self._job_of)
 

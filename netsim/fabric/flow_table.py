@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.allocation import not_once
+from netsim.fabric.engines import MaxMinEngine, PriorityEngine
 from netsim.fabric.graphs import Graphs, OperationRows, Steps
 from netsim.fabric.kernels import crossings, progress
 from netsim.fabric.kernels.crossings import Crossings, new_crossings
@@ -22,8 +23,6 @@ from netsim.fabric.kernels.sharing_rates import Parts
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB, WAITED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
-from netsim.fabric.serving import PriorityEngine
-from netsim.fabric.sharing import MaxMinEngine
 
 #: How many coflows may join before those that have completed meanwhile are cleared away.
 _AHEAD = 1024

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from netsim.fabric.coflow_event import CoflowEvent
     from netsim.fabric.flow_table import FlowTable
     from netsim.fabric.routed_coflow import RoutedCoflow
 
@@ -45,8 +44,11 @@ class Observer(Protocol):
         The observer may keep the array, which is empty unless `carries` is set.
         """
 
-    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
-        """Record a completed coflow's FLOW rows; if it was in step, ``remaining`` is above 0."""
+    def flows_finished(self, transfer: Any, flows: NDArray[Any]) -> None:
+        """Record the FLOW rows of a completed coflow, given its `CoflowEvent`.
+
+        If it was in step, ``remaining`` is above 0.
+        """
 
 
 class Source(Protocol):

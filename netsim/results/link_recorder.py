@@ -52,7 +52,8 @@ class LinkRecorder:
             self._derived["links"] = {"line_rate": partial(_line_rate, network.wire.efficiency)}
         self._decisions: list[tuple[float, int, int, int]] = []
         self._noted_by_policy: list[dict[str, float]] = []
-        self._notes = SpilledNotes()
+        if "decisions" in self._rows:
+            self._notes = SpilledNotes()
         self._moves: list[tuple[float, float, NDArray[np.float64]]] = []
         self._most_moves = max(MOST_NOTED // max(network.links, 1), 1)
 
@@ -128,6 +129,10 @@ class LinkRecorder:
         if self._moves:
             self._rows["links"].extend(link_rows(self._moves, self._capacity))
             self._moves = []
+
+    def tables(self, link_names: Sequence[str]) -> dict[str, LazyTable | None]:
+        """Return all tables but that of jobs, by name; see `table`."""
+        return {name: self.table(name, link_names) for name in RECORDS if name != "jobs"}
 
     def table(self, name: str, link_names: Sequence[str]) -> LazyTable | None:
         """Return a table, or None if it was not recorded; call `pack` first."""

@@ -95,7 +95,7 @@ class Listener(Protocol):
 
 
 class CoflowRecorder(LinkRecorder):
-    """Records coflows and flows as well; names of stages are numbered."""
+    """Records coflows, flows and computations as well; names of stages are numbered."""
 
     def __init__(self, record: Sequence[str], network: Topology, beside: Sequence[str] = (),
                  on_wire: bool = False) -> None:
@@ -104,11 +104,43 @@ class CoflowRecorder(LinkRecorder):
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._stages: dict[str, int] = {}
         self._flows_of: dict[CoflowEvent, bytes] = {}
+        self._computing: dict[str, int] = {}  # names of computations, and of streams
+        self._streams: dict[str, int] = {}
+        self._computed: list[tuple[Any, ...]] = []
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
         """Keep the flows of a completed coflow until it is known which coflow it was."""
         if self._keeps_flows:
             self._flows_of[transfer] = flows.tobytes()
+
+    def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
+                 start: float, end: float) -> None:
+        """Record a computation on a rank."""
+        if "computations" in self._rows:
+            name = operations.name_of(operation)
+            stream = operations.streams[operations.stream[operation]]
+            self._computed.append((self._id_of(job.index), iteration, operations.rank[operation],
+                                   self._computing.setdefault(name, len(self._computing)),
+                                   self._streams.setdefault(stream, len(self._streams)),
+                                   start, end))
+            self._note(1)
+
+    def _id_of(self, job: int) -> int:
+        """Return the id of a job."""
+        raise NotImplementedError
+
+    def _note(self, rows: int) -> None:
+        """Count buffered rows, and pack them if there are many."""
+
+    def pack(self) -> None:
+        """Move all buffered records to their tables."""
+        self._pack_computed()
+        super().pack()
+
+    def _pack_computed(self) -> None:
+        if self._computed:
+            self._rows["computations"].extend(np.array(self._computed, DTYPES["computations"]))
+            self._computed = []
 
     def _number(self, stage: str) -> int:
         """Return the number of the name of a stage."""
@@ -134,6 +166,9 @@ class CoflowRecorder(LinkRecorder):
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
         if name == "coflows":
             return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
+        if name == "computations":
+            return {"stage": partial(categories, list(self._computing)),
+                    "stream": partial(categories, list(self._streams))}
         return super()._conversions(name, link_names)
 
 
@@ -166,9 +201,6 @@ class Recorder(CoflowRecorder):
         self.finish_s = np.full(jobs, np.nan)  #: NaN of a job that has not ended
         self._numbers = numbers
         self._log = GraphLog(numbers)
-        self._computing: dict[str, int] = {}  # names of stages, and of streams
-        self._streams: dict[str, int] = {}
-        self._computed: list[tuple[Any, ...]] = []
         #: Job, number of the stage's name, and coflow.
         self._ended: list[tuple[int, int, CompletedCoflow]] = []
         self._without_process: list[tuple[NDArray[Any], list[bytes]]] = []
@@ -250,18 +282,8 @@ class Recorder(CoflowRecorder):
         """Make the table of coflows without rows of their own; None if coflows are not recorded."""
         return self._others(self._dropped, OF_OTHERS)
 
-    def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
-                 start: float, end: float) -> None:
-        """Record a computation on a rank."""
-        if "computations" in self._rows:
-            stage = operations.name_of(operation)
-            stream = operations.streams[operations.stream[operation]]
-            self._computed.append((self._numbers.job_ids[job.index], iteration,
-                                   operations.rank[operation],
-                                   self._computing.setdefault(stage, len(self._computing)),
-                                   self._streams.setdefault(stream, len(self._streams)),
-                                   start, end))
-            self._note(1)
+    def _id_of(self, job: int) -> int:
+        return int(self._numbers.job_ids[job])
 
     def number(self, job: JobProcess, iteration: int, stage: int) -> int:
         """The id of the coflow of a stage in an iteration of a running job."""
@@ -369,9 +391,7 @@ class Recorder(CoflowRecorder):
     def _pack_coflows(self) -> None:
         """Move buffered coflows to their tables."""
         self._noted = 0
-        if self._computed:
-            self._rows["computations"].extend(np.array(self._computed, DTYPES["computations"]))
-            self._computed = []
+        self._pack_computed()
         ended, self._ended = self._ended, []
         finished, self._without_process = self._without_process, []
         if ended:
@@ -429,15 +449,6 @@ class Recorder(CoflowRecorder):
                     of.append((rows[which], [sent[k] for k in np.flatnonzero(which)]
                                if sent else sent))
         return arrived
-
-    # --- results --------------------------------------------------------------------------
-
-    def _conversions(self, name: str, link_names: Sequence[str]
-                     ) -> dict[str, Callable[[NDArray[Any]], Any]]:
-        if name == "computations":
-            return {"stage": partial(categories, list(self._computing)),
-                    "stream": partial(categories, list(self._streams))}
-        return super()._conversions(name, link_names)
 
 
 def _numbered(known: dict[str, int], names: Sequence[str], used: NDArray[np.int64],

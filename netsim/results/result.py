@@ -428,6 +428,14 @@ for _name in _TABLES:
     setattr(Result, _name, _LazyTable(_name))
 
 
+def result_of(tables: Mapping[str, pd.DataFrame | LazyTable | None], run: Mapping[str, Any]
+              ) -> Result:
+    """Make the result of a run, without tables that are not given."""
+    result = Result.__new__(Result)  # to set all at once: each would be a call of a descriptor
+    vars(result).update({**dict.fromkeys(_TABLES), **tables, "run": run, "spec": None})
+    return result
+
+
 def policies_of(run: Mapping[str, Any]) -> str:
     """Name the policies of a run: its scheduler, if any, and the allocator if links were shared.
 

@@ -14,7 +14,9 @@ from netsim.base.lazy import simpy
 from netsim.errors import Cancelled, InputError
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology
+from netsim.operations import Operations
 from netsim.results.lazy_table import LazyTable, SpillingTable
 from netsim.results.recorder import CoflowRecorder
 from netsim.results.tables import OF_OTHERS, coflow_rows, of_events, packed
@@ -164,24 +166,97 @@ def _waiting_for(event: simpy.Event) -> list[Any]:
     return found[1:]
 
 
+# --- records -------------------------------------------------------------------------------
+
 #: How many coflows that have ended are kept as objects at most: many make Python's garbage
 #: collector slow.
 _MOST_ENDED = 512
 
 
+class Sent(NamedTuple):
+    """A coflow as it is recorded, with the event of the fabric and the finish time in seconds."""
+
+    number: int
+    iteration: int
+    name: str
+    event: CoflowEvent
+    finish_s: float
+
+
 class ScriptRecorder(CoflowRecorder):
-    """Records coflows, flows, links and decisions, if asked to; see `CoflowRecorder`."""
+    """Records coflows, flows, links, decisions and computations, if asked to; see `CoflowRecorder`.
 
-    def __init__(self, record: Sequence[str], network: Topology) -> None:
+    It numbers coflows as they are submitted, and counts those of `jobs`. For the processes of jobs
+    that netsim runs, it is the `JobRecorder`.
+    """
+
+    def __init__(self, record: Sequence[str], network: Topology, jobs: Sequence[Job]) -> None:
         super().__init__(record, network)
-        self._ended: list[Coflow] = []
+        self._jobs = jobs
+        self._numbered = 0
+        self._ended: list[Sent] = []
+        self._number_of: dict[tuple[int, int, int], int] = {}  # by job, iteration and stage
+        self.listener: Any = None  #: see `Recorder`
 
-    def completed(self, coflow: Coflow) -> None:
+    def next_number(self) -> int:
+        """Return the number of another coflow."""
+        self._numbered += 1
+        return self._numbered - 1
+
+    @property
+    def job_ids(self) -> NDArray[np.int64]:
+        """The ids of all jobs."""
+        return np.arange(len(self._jobs))
+
+    def _id_of(self, job: int) -> int:
+        return job
+
+    @property
+    def coflows_of_job(self) -> NDArray[np.int64]:
+        """The number of completed coflows of each job."""
+        return np.array([job.done for job in self._jobs], np.int64)
+
+    def completed(self, sent: Sent) -> None:
         """Record a coflow that has completed."""
+        job = self._jobs[sent.event.job]
+        job.done += 1
+        job.nbytes += sent.event.demand.payload
         if self._keeps_coflows:
-            self._ended.append(coflow)
+            self._ended.append(sent)
             if len(self._ended) == _MOST_ENDED:
                 self._pack_ended()
+
+    # --- what processes of jobs report ------------------------------------------------------
+
+    def number(self, job: JobProcess, iteration: int, stage: int) -> int:
+        """The number of the coflow of a stage, from its submission until it is recorded."""
+        return self._number_of[job.index, iteration, stage]
+
+    def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
+        """Number a coflow that a job submits."""
+        self._number_of[job.index, iteration, stage] = self.next_number()
+        if self.listener is not None:
+            self.listener.coflow_valid(job, iteration, stage)
+
+    def coflow_ended(self, job: JobProcess, done: CompletedCoflow) -> None:
+        """Note that a coflow has completed."""
+        if self.listener is not None:
+            self.listener.coflow_done(job, done.iteration, done.stage)
+
+    def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
+        """Record a completed coflow."""
+        number = self._number_of.pop((job.index, done.iteration, done.stage))
+        self.completed(Sent(number, done.iteration, done.stages[done.stage].name, done.transfer,
+                            done.finish))
+
+    def operations_begun(self, operations: Operations) -> None:
+        """Do nothing: names are numbered as they occur."""
+
+    def job_finished(self, job: int, finish: float) -> None:
+        """End the job of a process."""
+        self._jobs[job].finish()  # type: ignore[attr-defined]
+
+    # --- tables -----------------------------------------------------------------------------
 
     def pack(self) -> None:
         """Move all buffered records to their tables."""
@@ -192,9 +267,9 @@ class ScriptRecorder(CoflowRecorder):
         """Move buffered coflows, and their flows, to their tables."""
         ended, self._ended = self._ended, []
         if ended:
-            self._keep(self._rows_of(ended), self._flows_sent(ended))
+            self._keep(self._rows_of(ended), self._flows_sent([sent.event for sent in ended]))
 
-    def frame_of(self, coflows: Sequence[Coflow]) -> pd.DataFrame:
+    def frame_of(self, coflows: Sequence[Sent]) -> pd.DataFrame:
         """Return a table of coflows that have not completed; unknown times are NaN."""
         rows = SpillingTable(self._rows["coflows"].dtype)
         rows.extend(packed(self._rows_of(coflows), rows.dtype))
@@ -207,8 +282,10 @@ class ScriptRecorder(CoflowRecorder):
              coflow.ended_s, coflow.sent, "withdrawn") for coflow in coflows],
             {"coflow": "i8", **OF_OTHERS})
 
-    def _rows_of(self, coflows: Sequence[Coflow]) -> NDArray[Any]:
+    def _rows_of(self, coflows: Sequence[Sent]) -> NDArray[Any]:
+        events = [sent.event for sent in coflows]
         return coflow_rows(
-            {"coflow": [coflow.number for coflow in coflows],
-             "job": [coflow.job for coflow in coflows], "iteration": 0,
-             "stage": [self._number(coflow.name) for coflow in coflows]}, of_events(coflows))
+            {"coflow": [sent.number for sent in coflows], "job": [event.job for event in events],
+             "iteration": [sent.iteration for sent in coflows],
+             "stage": [self._number(sent.name) for sent in coflows]},
+            of_events(events) | {"finish_s": np.array([sent.finish_s for sent in coflows])})

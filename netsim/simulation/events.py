@@ -127,21 +127,6 @@ class Change:
     restart: bool
 
 
-def by_hand(call: str, at: float, **fields: Any) -> FaultEvent:
-    """Make the event for a change by a method such as ``fail``; errors begin with its name."""
-    try:
-        return FaultEvent(at, **fields)
-    except InputError as error:
-        raise type(error)(f"{call}: {str(error).removeprefix('event: ')}") from None
-
-
-def capacity_by_hand(at: float, link: Node, capacity: Quantity) -> FaultEvent:
-    """Make the event for a call of ``set_capacity``; see `by_hand`."""
-    if link is None:
-        raise InputError("set_capacity: link must be a name or a number, not None")
-    return by_hand("set_capacity", at, link=link, capacity=capacity)
-
-
 def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology | Cluster
                ) -> list[Change]:
     """Resolve fault events on a network, or on the network of a cluster, and sort them by time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,22 +29,23 @@ from netsim.network.live import (
     parts_of,
     usable_parts,
 )
-from netsim.results.recorder import Recorder
+from netsim.results.link_recorder import LinkRecorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
-from netsim.simulation.listeners import Listeners
 
 #: The most names in a message.
 _MOST_NAMED = 5
 
 
-class JobHost(Protocol):
-    """Protocol of objects that are notified when hosts of jobs fail and are repaired."""
+class JobHost:
+    """What happens to jobs when links and hosts fail and are repaired; by default, they wait."""
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
         """Recompute routes; return the active coflows with changed routes, and these routes."""
+        raise NotImplementedError
 
     def rerouted_without_process(self) -> WithoutProcess:
         """Return the coflows, on their current routes, of the jobs that have no process."""
+        return WithoutProcess()
 
     def lose(self, host: int, restart: bool) -> None:
         """Start no more jobs or iterations on a host."""
@@ -92,15 +93,17 @@ class Faults:
         return self.restarts or isinstance(self.network, LiveNetwork)
 
     def begin(self, env: Any, keeper: JobHost, fabric: FabricProcess | None = None,
-              recorder: Recorder | None = None, listeners: Listeners | None = None,
+              recorder: LinkRecorder | None = None,
+              tell: Callable[[Mapping[str, float]], None] | None = None,
               seen: Callable[[float], float] | None = None) -> None:
         """Schedule all events, each before the jobs that arrive at the same instant.
 
-        `fabric` and `recorder` are given if jobs use links. `seen` maps the time of an event to the
+        `fabric` and `recorder` are given if jobs use links. `tell` is called with the new
+        capacities of links, by their names. `seen` maps the time of an event to the
         time at which the run notices it.
         """
         self._env, self._keeper, self._fabric, self._recorder = env, keeper, fabric, recorder
-        self._listeners, self._seen = listeners, seen
+        self._tell, self._seen = tell, seen
         for change in self._changes:
             call_at(env, self._seen_at(change), partial(self._happen, change))
 
@@ -153,10 +156,9 @@ class Faults:
                 after_all_ends(self._env, partial(self._stop, change.host))
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
-        if fabric is not None and self._listeners is not None:
+        if fabric is not None and self._tell is not None:
             names = self.parts.link_names
-            self._listeners.capacities({names[link]: capacity
-                                        for link, capacity in change.capacity.items()})
+            self._tell({names[link]: capacity for link, capacity in change.capacity.items()})
 
     def _stop(self, host: int, _: Any) -> None:
         self._keeper.stop(host)
@@ -198,12 +200,12 @@ def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
     return {int(host) if is_digits(host) else host: factor for host, factor in stragglers.items()}
 
 
-class JobsOnHosts:
-    """A `JobHost` for jobs that stay on their hosts, and wait until these are repaired."""
+class JobsOnHosts(JobHost):
+    """Jobs that stay on their hosts, and wait until these are repaired."""
 
     def __init__(self, rerouted_without_process: Callable[[], WithoutProcess]) -> None:
         self.jobs: list[JobProcess] = []  # those with a process; the fabric runs the others
-        self.rerouted_without_process = rerouted_without_process
+        self.rerouted_without_process = rerouted_without_process  # type: ignore[method-assign]
         self._lost: dict[int, None] = {}
 
     def may_run(self, hosts: NDArray[np.int64]) -> bool:
@@ -211,7 +213,6 @@ class JobsOnHosts:
         return self._lost.keys().isdisjoint(hosts.tolist())
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
-        """Reroute all jobs; see `JobHost`."""
         return {transfer: demand for job in self.jobs
                 for transfer, demand in job.rerouted().items()}
 
@@ -241,8 +242,8 @@ class JobsOnHosts:
                 for job in self.jobs if job.waits]
 
 
-class JobsOnServers:
-    """A `JobHost` for jobs that the engine of a cluster places.
+class JobsOnServers(JobHost):
+    """Jobs that the engine of a cluster places.
 
     If hosts are GPUs, the failure of a host takes down its server. `on_fabric` is given if jobs run
     as coflows.
@@ -254,12 +255,8 @@ class JobsOnServers:
         self._lost: set[int] = set()
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
-        """Reroute the jobs on the fabric, and states in transit; see `JobHost`."""
+        """Reroute the jobs on the fabric, and states in transit."""
         return {} if self._on_fabric is None else self._on_fabric.rerouted()
-
-    def rerouted_without_process(self) -> WithoutProcess:
-        """Return nothing: all jobs have processes; see `JobHost`."""
-        return WithoutProcess()
 
     def lose(self, host: int, restart: bool) -> None:
         """Give no more GPUs of a server to jobs."""

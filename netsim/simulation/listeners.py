@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.edge.setting import EdgeSetting, Floats
-from netsim.fabric.clock import Clock, call_at
+from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import WAITED
 from netsim.jobs.process import JobProcess
-from netsim.results.recorder import Recorder
 from netsim.simulation.events import RunEvent
 
 
@@ -28,7 +27,7 @@ class Listeners:
     `starts`, a job counts as started when it sends its first byte, as nothing else reports starts.
     """
 
-    def __init__(self, env: Clock, recorder: Recorder, fabric: FabricProcess | None,
+    def __init__(self, env: Any, recorder: Any, fabric: FabricProcess | None,
                  starts: bool) -> None:
         self._env, self._recorder, self._fabric = env, recorder, fabric
         self._starts = starts
@@ -63,16 +62,15 @@ class Listeners:
         """Notify listeners of an event of now; `job` is the number of a job, not its id."""
         if self._listener is not None:
             number = None if job is None else int(self._recorder.job_ids[job])
-            self._listener(RunEvent(kind, float(self._env.now), number, **about))
+            self._deliver(RunEvent(kind, float(self._env.now), number, **about))
+
+    def _deliver(self, event: RunEvent) -> None:
+        assert self._listener is not None
+        self._listener(event)
 
     def notify_of_job(self, kind: str, job: int) -> None:
         """Notify listeners of an event of a job, given by its number."""
         self.notify(kind, job)
-
-    def capacities(self, links: Mapping[str, float]) -> None:
-        """Notify listeners of new capacities of links."""
-        for link, capacity in links.items():
-            self.notify("capacity", link=link, capacity=capacity)
 
     # --- what processes of jobs do, now ------------------------------------------------
 
@@ -81,7 +79,7 @@ class Listeners:
         demand = job.graph.demands[stage]
         coflow = self._recorder.number(job, iteration, stage)
         if demand is not None and demand.overhead_s:
-            self._notify_at(self._env.now + demand.overhead_s, "coflow-valid", job.index, coflow)
+            self.notify_at(self._env.now + demand.overhead_s, "coflow-valid", job.index, coflow)
         else:
             self.notify("coflow-valid", job.index, coflow=coflow)
 
@@ -134,12 +132,14 @@ class Listeners:
     def _notify_done(self, rows: NDArray[Any], last: NDArray[np.bool_]) -> None:
         for (job, coflow), at, ends in zip(self._which(rows), rows["arrives"].tolist(),
                                            last.tolist(), strict=True):
-            self._notify_at(at, "coflow-done", job, coflow)
+            self.notify_at(at, "coflow-done", job, coflow)
             if ends:
-                self._notify_at(at, "job-done", job)
+                self.notify_at(at, "job-done", job)
 
-    def _notify_at(self, at: float, kind: str, job: int, coflow: int | None = None) -> None:
+    def notify_at(self, at: float, kind: str, job: int, coflow: int | None = None) -> None:
         """Notify listeners of something at a given time, or now if that is past."""
+        if self._listener is None:
+            return
         if at > self._env.now:
             call_at(self._env, at, partial(self._notify_then, kind, job, coflow))
         else:
@@ -150,8 +150,20 @@ class Listeners:
 
     def _which(self, rows: NDArray[Any]) -> list[tuple[int, int]]:
         """Return the jobs' numbers and the ids of coflows without a process."""
+        if not len(rows):
+            return []
         ids = self._recorder.coflows_of(rows)["coflow"]
         return list(zip(rows["job"].tolist(), ids.tolist(), strict=True))
+
+
+class ListenersInProgram(Listeners):
+    """Listeners in a user's environment: each call is an event, in which anything may be done."""
+
+    def _deliver(self, event: RunEvent) -> None:
+        call_at(self._env, self._env.now, partial(self._call, event))
+
+    def _call(self, event: RunEvent, _: Any) -> None:
+        super()._deliver(event)
 
 
 #: Events of jobs, in the order in which listeners are notified.

@@ -1,4 +1,4 @@
-"""The target of a simulation on a cluster: a scheduler assigns GPUs to jobs."""
+"""A run on a cluster: a scheduler assigns GPUs to jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
 from netsim.results.recorder import Recorder
-from netsim.results.tables import RECORDS, CoflowNumbers
+from netsim.results.tables import CoflowNumbers
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus
 from netsim.simulation.compatibility import (
     NEEDS,
@@ -46,15 +46,14 @@ from netsim.simulation.compatibility import (
 )
 from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
-from netsim.simulation.listeners import Listeners
-from netsim.simulation.target import Clocked, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run import Run, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobSpec, Workload, column, delays_stages
 
 _NONE = np.array([], np.int64)
 
 
-class OnCluster(Clocked):
-    """A `Target` for jobs that get GPUs of a cluster.
+class OnCluster(Run):
+    """A run of jobs that get GPUs of a cluster.
 
     The scheduler or the placement chooses GPUs for the ranks; the `hosts` of the jobs are ignored.
     Jobs run on the fabric with an allocator, to which `observe_interval` (seconds) and `check`
@@ -63,13 +62,13 @@ class OnCluster(Clocked):
     factor by which computation is slower on each server; `beside` names further tables to record.
     """
 
-    counts = "jobs"
+    starts = False
 
     def __init__(self, cluster: Cluster, workload: Workload, policies: Policies, faults: Faults,
                  seed: int, record: Sequence[str], factors: NDArray[np.float64],
                  allocator: Allocator | None, observe_interval: float, check: bool,
                  preemption: Preemption, beside: Sequence[str] = ()) -> None:
-        self.cluster, self.seed = cluster, seed
+        self.cluster, self.network, self.seed = cluster, cluster.network, seed
         if allocator is not None:
             workload = all_settled(workload, self._settled_pattern)
             if any(map(has_operations, workload)):
@@ -84,7 +83,6 @@ class OnCluster(Clocked):
         self.recorder = Recorder(record, len(workload), numbers, cluster.network, beside,
                                  delays_stages(workload.jobs))
         self._timed: IterationTimeExecution | None = None
-        self.fabric: FabricProcess | None = None
         self._on_fabric: CoflowExecution | None = None
         if allocator is None:
             self._by_model()
@@ -155,9 +153,8 @@ class OnCluster(Clocked):
         self.decider = decider_of(self.scheduler, self._context)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
                              SCHEDULERS.to_dict(self.scheduler)["name"], self.preemption)
-        self.listeners = Listeners(self.env, self.recorder, self.fabric, starts=False)
         self.faults.begin(self.env, JobsOnServers(self.engine, self.cluster, self._on_fabric),
-                          self.fabric, self.recorder, self.listeners, seen)
+                          self.fabric, self.recorder, self.tell_capacities, seen)
 
     @property
     def _context(self) -> RunContext:
@@ -166,30 +163,20 @@ class OnCluster(Clocked):
 
     @property
     def total(self) -> int:
-        """See `Target`."""
         return len(self.arrival_s)
 
     @property
     def done(self) -> int:
-        """See `Target`."""
         return self.engine.ended
 
     @property
     def ended(self) -> bool:
-        """See `Target`."""
         return self.engine.ended == len(self.arrival_s)
 
-    @property
-    def workload_seed(self) -> int:
-        """See `Target`."""
-        return self.workload.seed
-
     def shared(self) -> list[Any]:
-        """See `Target.shared`."""
         return [*super().shared(), self.cluster, self.cluster.network]
 
     def policies(self) -> dict[str, Any]:
-        """See `Target.policies`."""
         return {**super().policies(), "scheduler": self.decider, "placement": self.placement}
 
     def _process_of(self, job: int) -> JobProcess:
@@ -211,7 +198,6 @@ class OnCluster(Clocked):
         return job if self.fabric is None else self._estimated(job, self.workload.seed)
 
     def submit(self, job: JobSpec) -> None:
-        """See `Target.submit`."""
         workload, index = self._with(job, self._fitted)
         if (problem := problem_of_pauses(workload, self.preemption.keep)) is not None:
             raise InputError(f"preemption: {problem}")
@@ -242,16 +228,13 @@ class OnCluster(Clocked):
             job.route_on(network)
 
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        """See `Target.listen`."""
         self.engine.notify = None if listener is None else self.listeners.notify_of_job
         super().listen(listener)
 
     def finish_s(self) -> NDArray[np.float64]:
-        """See `Clocked.finish_s`."""
         return self.engine.end_s
 
     def stalled(self) -> StalledError:
-        """See `Target.stalled`."""
         if self.fabric is not None and (pending := self.fabric.pending()):
             jobs = dict.fromkeys(self.workload.jobs[job].id for job, *_ in pending)
             said = [f"stalled at t = {self.fabric.decided_s:g} s: allocator "
@@ -263,7 +246,6 @@ class OnCluster(Clocked):
     # --- records ---------------------------------------------------------------------------
 
     def identity(self) -> dict[str, Any]:
-        """See `Target.identity`."""
         fabric = self.fabric
         return {
             "workload": self.workload.name, "network": self.cluster.network.name,
@@ -281,21 +263,19 @@ class OnCluster(Clocked):
             "observe_interval": 0.0 if fabric is None else fabric.observe_interval}
 
     def cost(self) -> dict[str, Any]:
-        """See `Target.cost`."""
         return {"decisions": 0 if self.fabric is None else self.fabric.decisions,
                 "counts": dict(getattr(self.decider, "counts", {})) | self._spread()}
 
     def tables(self) -> dict[str, Any]:
-        """See `Target.tables`."""
         if self._on_fabric is not None:
             for process in self._on_fabric.processes.values():
                 process.tell()
-        self.recorder.pack()
-        names = () if self.fabric is None else [name for name in RECORDS if name != "jobs"]
-        others = None if self.fabric is None else self.recorder.other_coflows()
-        return {name: self.recorder.table(name, self.cluster.network.link_names)
-                for name in names} | {"other_coflows": others, "jobs": self._jobs(),
-                                      "gpus": self._gpus_frame()}
+        recorder, tables = self.recorder, dict[str, Any]()
+        recorder.pack()
+        if self.fabric is not None:
+            tables = {**recorder.tables(self.network.link_names),
+                      "other_coflows": recorder.other_coflows()}
+        return {**tables, "jobs": self._jobs(), "gpus": self._gpus_frame()}
 
     def _spread(self) -> dict[str, float]:
         """Return the mean ratio of servers that jobs used to the fewest that could hold them."""
@@ -314,11 +294,9 @@ class OnCluster(Clocked):
         gpus, servers, placement = self._held()
         return jobs_table(
             jobs, arrival_s=self.arrival_s, start_s=engine.start_s, finish_s=engine.end_s,
-            iterations=[job.iterations for job in jobs], ranks=[job.ranks for job in jobs],
-            coflows=self.recorder.coflows_of_job,
-            lower_bound_s=self._lower_bounds(), queue_s=engine.start_s - self.arrival_s,
-            gpus=gpus, servers=servers, placement=placement, **self._accounts(), **self._lost(),
-            **self._bytes())
+            coflows=self.recorder.coflows_of_job, lower_bound_s=self._lower_bounds(),
+            queue_s=engine.start_s - self.arrival_s, gpus=gpus, servers=servers,
+            placement=placement, **self._accounts(), **self._lost(), **self._bytes())
 
     def _accounts(self) -> dict[str, Any]:
         """Return the columns of what jobs held, and how often they lost it."""
@@ -375,7 +353,7 @@ class OnCluster(Clocked):
         bounds: NDArray[np.float64] = np.array([job.iterations for job in jobs]) * least
         return bounds
 
-    def _bytes(self) -> dict[str, NDArray[np.float64]]:
+    def _bytes(self) -> dict[str, Any]:
         """Return the bytes of each job's coflows, with those sent before it was preempted."""
         sent = self.recorder.bytes_of_job.copy()
         on_wire = self.recorder.wire_bytes_of_job.copy()

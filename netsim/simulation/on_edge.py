@@ -1,4 +1,4 @@
-"""The target of a simulation on an edge-cloud: a scheduler assigns workers to chunks or jobs."""
+"""A run on an edge-cloud: a scheduler assigns workers to chunks or jobs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.base.lazy import pd, simpy
-from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import as_list
 from netsim.edge import EdgeWorkload
 from netsim.edge.edge_cloud import EdgeJob
@@ -28,6 +27,7 @@ from netsim.engine.preemption import Preemption
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
+from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
 from netsim.results.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import ChunkRun
@@ -35,56 +35,46 @@ from netsim.schedulers.registry import SCHEDULERS, schedules
 from netsim.simulation.compatibility import problems_of_edge
 from netsim.simulation.events import FaultEvent, RunEvent, capacities_of
 from netsim.simulation.listeners import EdgeListeners
-from netsim.simulation.target import (
-    active_coflows,
-    active_flows,
-    jobs_table,
-    leftover_of,
-    links_now,
-    so_far,
-)
-
-if TYPE_CHECKING:
-    from netsim.fabric.view import FabricView
+from netsim.simulation.run import ARRIVED_ALREADY, Run, jobs_table, leftover_of
 
 
-class OnEdge:
-    """A `Target` for jobs on an edge-cloud.
+class OnEdge(Run):
+    """A run of jobs on an edge-cloud.
 
     A step is an event of the scheduler or of the transport, such as an arrival. The setting has
     been checked against the needs of the policies, and its jobs are those of the workload.
     `sharing` is used by transports with links.
     """
 
-    counts = "jobs"
-
     def __init__(self, setting: EdgeSetting, workload: EdgeWorkload, scheduler: Any,
                  kind: TransportKind, sharing: LinkSettings, recorder: LinkRecorder,
                  preemption: Preemption | None = None) -> None:
         self._preemption = preemption
-        self._setting, self._workload, self._scheduler = setting, workload, scheduler
-        self._kind, self._sharing, self._recorder = kind, sharing, recorder
+        self._setting, self.workload, self._scheduler = setting, workload, scheduler
+        self._kind, self._sharing, self.recorder = kind, sharing, recorder
         self._system, self.seed = setting.system, setting.seed
-        self.now, self._held_at = 0.0, math.inf
-        self.ended = self._stepped = False
+        self.network = setting.system.network
+        self._now, self._held_at = 0.0, math.inf
+        self._ended = self._stepped = False
         self._moved: Any = None
         self._begun: SteppedRun | None = None
         self._listeners: EdgeListeners | None = None
 
     @property
     def total(self) -> int:
-        """See `Target`."""
         return len(self._setting.jobs)
 
     @property
     def done(self) -> int:
-        """See `Target`."""
-        return self.total if self.ended else self._run.arrived
+        return self.total if self._ended else self._run.arrived
 
     @property
-    def workload_seed(self) -> int:
-        """See `Target`."""
-        return self._workload.seed
+    def ended(self) -> bool:
+        return self._ended
+
+    @property
+    def now(self) -> float:
+        return self._now
 
     @property
     def _run(self) -> SteppedRun:
@@ -113,16 +103,14 @@ class OnEdge:
     # --- the clock -------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """See `Target.begin`."""
         assert self._run is not None
 
     def hold_at(self, limit: float) -> None:
-        """See `Target.hold_at`."""
         self._held_at = limit
 
     def next_at(self) -> float:
-        """See `Target.next_at`: the next event, notification of listeners, or hold."""
-        if self.ended:
+        """Return when the next event, notification of listeners, or hold is, in seconds."""
+        if self._ended:
             return math.inf
         at = min(self._run.next_at(), self._held_at)
         if self._run.over:
@@ -136,14 +124,13 @@ class OnEdge:
         return float(self._run.times()[1].max())
 
     def step(self) -> None:
-        """See `Target.step`."""
         at, self._stepped = self.next_at(), True
         if at < math.inf:  # else the run raises
-            self.now = max(self.now, at)
+            self._now = max(self._now, at)
         if self._run.next_at() <= at:
             self._run.step()
         else:
-            self.ended = self._run.over and self._end() <= at
+            self._ended = self._run.over and self._end() <= at
             if self._held_at <= at:
                 self._held_at = math.inf
         self._notify()
@@ -151,72 +138,47 @@ class OnEdge:
     def _notify(self) -> None:
         """Notify listeners of what has happened."""
         if self._listeners is not None:
-            self._listeners.notify(self.now, self._run.times())
-
-    def settle(self) -> None:
-        """See `Target.settle`; nothing to do, as the last step is the end of the last job."""
-
-    def fold_ranks(self) -> None:
-        """See `Target.fold_ranks`; does nothing here."""
-
-    def close(self) -> None:
-        """See `Target.close`."""
+            self._listeners.notify(self._now, self._run.times())
 
     def stalled(self) -> StalledError:
-        """See `Target.stalled`."""
         return self._run.stalled()
 
     def stopped(self) -> OnEdge:
-        """See `Target.stopped`; reading tables changes nothing."""
-        return self
+        return self  # as reading tables changes nothing
 
-    def so_far(self) -> str:
-        """See `Target.so_far`."""
-        schedule = self._run.schedule(self.now)
-        return so_far(self.now, self._setting.arrival, schedule.finish)
+    @property
+    def arrival_s(self) -> Floats:  # type: ignore[override]
+        return self._setting.arrival
+
+    def finish_s(self) -> Floats:
+        return self._run.schedule(self._now).finish
 
     # --- the instant -----------------------------------------------------------------------
 
     def jobs_now(self) -> pd.DataFrame:
-        """See `Target.jobs_now`; with the chunks that have ended and the seconds of training."""
-        return self._tables().jobs_now(self.now)
-
-    def active(self) -> pd.DataFrame:
-        """See `Target.active`. A coflow is the uploads of a job, or an exchange of gradients."""
-        table, numbers, names = self._look()
-        return active_coflows(table, numbers, names, self._ids())
-
-    def flows(self) -> pd.DataFrame:
-        """See `Target.flows`."""
-        table, numbers, _ = self._look()
-        return active_flows(table, numbers, self._ids(), self._system.network)
-
-    def links(self) -> pd.DataFrame:
-        """See `Target.links`."""
-        return links_now(self._look()[0], self._system.network)
-
-    def view(self) -> FabricView:
-        """See `Target.view`. Each flow also crosses one link that is not part of the network."""
-        view: FabricView = self._links.fabric.view()
-        return view
+        """Tabulate all jobs, also with the chunks that have ended and the seconds of training."""
+        return self._tables().jobs_now(self._now)
 
     def _look(self) -> tuple[FlowTable, NDArray[np.int64], list[str]]:
-        """Return the table of active coflows, their numbers and names."""
-        table, coflows = self._links.fabric.look()
-        names = ["exchange" if coflow.order else "upload" for coflow in coflows]
+        """Return the coflows: the uploads of a job, or an exchange of gradients."""
+        table, coflows = self._links.look()
+        names = ["exchange" if coflow is not None and coflow.order else "upload"
+                 for coflow in coflows]
         return table, table.coflows["key"].astype(np.int64), names
 
-    def _ids(self) -> Ints:
+    @property
+    def job_ids(self) -> Ints:
         return np.array([job.id for job in self._setting.jobs], np.int64)
 
     @property
-    def env(self) -> Clock:
+    def env(self) -> Clock:  # type: ignore[override]
         """The SimPy environment of a transport with links, at the time of the run."""
         if not self._kind.shares_links:
             raise InputError(
                 f"a run with transport {self._transport!r} has no SimPy environment, as it goes "
                 "from arrival to arrival; with 'fabric' it has one")
-        env: Clock = self._links.env
+        assert self._links is not None
+        env: Clock = self._moved.env
         return env
 
     @property
@@ -226,108 +188,84 @@ class OnEdge:
         return name
 
     @property
-    def _links(self) -> Any:
-        """The transport, with its clock up to date, for queries that need shared links."""
+    def _links(self) -> FabricProcess:
+        """The fabric of the transport, with its clock up to date; its flows cross further links."""
         if not self._kind.shares_links:
             raise InputError(
                 f"there are no links and no allocator with transport {self._transport!r}, where "
                 "delays and rates are constant; with 'fabric' there are some")
         assert self._run is not None
-        self._moved.hold(self.now)
-        return self._moved
+        self._moved.hold(self._now)
+        fabric: FabricProcess = self._moved.fabric
+        return fabric
 
     # --- changes ---------------------------------------------------------------------------
 
     def submit(self, job: EdgeJob) -> None:
-        """See `Target.submit`."""
         if not isinstance(job, EdgeJob):
             raise InputError(f"job must be an EdgeJob, not {job!r}")
-        if job.arrival_s < self.now:
-            raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s, and it is "
-                             f"{self.now:g} s already")
+        self._refuse_late(job)
         setting = self._setting
-        EdgeWorkload((*setting.jobs, job), self._workload.name).check_on(self._system)
+        EdgeWorkload((*setting.jobs, job), self.workload.name).check_on(self._system)
         alone = EdgeSetting(self._system, [job], self.seed, setting.epsilon)
         for _, problem in problems_of_edge(alone, self._scheduler, self._kind,
                                            self._sharing.allocator):
             raise InputError(problem)
-        if self._begun is not None and setting.place_of(job) < self._begun.arrived:
-            raise InputError(f"job {job.id} arrives at the same instant as jobs with larger ids "
-                             "that have arrived already; give it a larger id")
-        self._take_in(job)
-
-    def _take_in(self, job: EdgeJob) -> None:
         if self._begun is not None:
+            if setting.place_of(job) < self._begun.arrived:
+                raise InputError(f"job {job.id} {ARRIVED_ALREADY}")
             self._begun.check_open()
-        place = self._setting.insert(job)
+        place = setting.insert(job)
         if self._begun is not None:
             self._begun.submit(place)
         if self._listeners is not None:
             self._listeners.make_room(place)
-        self.ended = False
+        self._ended = False
 
     def change(self, event: FaultEvent) -> None:
-        """See `Target.change`."""
         if event.restart:
             raise InputError("restart is for hosts of a network and servers of a cluster")
-        moved = self._links
-        for _, link, capacity in capacities_of([event], self._system.network):
-            moved.set_capacity(link, capacity)
+        assert self._links is not None
+        for _, link, capacity in capacities_of([event], self.network):
+            self._moved.set_capacity(link, capacity)
         self._notify()
 
     @property
     def allocator(self) -> Allocator:
-        """See `Target`."""
-        found: Allocator = self._links.fabric.allocator.inner
+        found: Allocator = self._links.allocator.inner  # type: ignore[attr-defined]
         return found
 
-    @allocator.setter
-    def allocator(self, given: Any) -> None:
-        moved, made = self._links, make_allocator(given)
-        for _, problem in problems_of_edge(self._setting, self._scheduler, self._kind, made):
+    def _take_over(self, fabric: FabricProcess, allocator: Allocator) -> None:
+        for _, problem in problems_of_edge(self._setting, self._scheduler, self._kind, allocator):
             raise InputError(problem)
-        moved.set_allocator(made)
-        self._sharing = self._sharing._replace(allocator=made)
-
-    @property
-    def observe_interval(self) -> float:
-        """See `Target`."""
-        assert self._links is not None
-        return self._sharing.observe_interval
-
-    @observe_interval.setter
-    def observe_interval(self, given: Quantity) -> None:
-        interval = parse_seconds(given, "observe_interval")
-        self._links.fabric.set_observe_interval(interval)
-        self._sharing = self._sharing._replace(observe_interval=interval)
+        self._moved.set_allocator(allocator)
+        self._sharing = self._sharing._replace(allocator=allocator)
 
     # --- to listen -------------------------------------------------------------------------
 
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        """See `Target.listen`."""
         if listener is None:
             self._listeners = None
             return
         if self._listeners is not None:
             self._listeners.listener = listener
             return
-        fabric = self._links.fabric if self._kind.shares_links else None
+        fabric = self._links if self._kind.shares_links else None
         self._listeners = EdgeListeners(
-            listener, self._setting, self.now if self._stepped else -math.inf, self._run.arrived,
-            self._run.times(), fabric, self._system.network.links)
+            listener, self._setting, self._now if self._stepped else -math.inf, self._run.arrived,
+            self._run.times(), fabric, self.network.links)
 
     # --- records ---------------------------------------------------------------------------
 
     def _tables(self) -> _Tables:
-        schedule = self._run.schedule(math.inf if self.ended else self.now)
+        schedule = self._run.schedule(math.inf if self._ended else self._now)
         held = schedule.held or hold_servers(self._setting, schedule)
-        return _Tables(self._setting, schedule, held, self.now)
+        return _Tables(self._setting, schedule, held, self._now)
 
     def identity(self) -> dict[str, Any]:
-        """See `Target.identity`."""
         moves_by, shares = TRANSPORTS.to_dict(self._kind), self._kind.shares_links
         return {
-            "workload": self._workload.name, "network": self._system.name,
+            "workload": self.workload.name, "network": self._system.name,
             "allocator": (ALLOCATORS.to_dict(make_allocator(self._sharing.allocator)) if shares
                           else {"name": moves_by["name"]}),
             "sharing": leftover_of(self._moved.fabric) if shares else {},
@@ -335,54 +273,47 @@ class OnEdge:
             "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
                           "epsilon": float(self._setting.epsilon)},
             **({} if self._preemption is None else {"preemption": asdict(self._preemption)}),
-            "workers": self._system.total, "observe_interval": self._sharing.observe_interval}
+            "workers": self._system.total,
+            "observe_interval": (self._moved.fabric if shares else self._sharing).observe_interval}
 
     def cost(self) -> dict[str, Any]:
-        """See `Target.cost`."""
         shares = self._kind.shares_links
         return {"decisions": self._moved.fabric.decisions if shares else 0,
                 "simpy_events": self._moved.steps if shares else 0,
                 "counts": self._tables().counts()}
 
     def tables(self) -> dict[str, Any]:
-        """See `Target.tables`."""
         recorder, found = self._recorded(), self._tables()
-        names = self._system.network.link_names
-        return {name: recorder.table(name, names) for name in ("links", "decisions")} | {
+        links = self.network.link_names
+        return {name: recorder.table(name, links) for name in ("links", "decisions")} | {
             "jobs": found.jobs(), "chunks": found.chunks(), "training": found.training(),
             "held": found.held(), "workers": found.workers(), "servers": found.servers(),
             "ps": found.ps()}
 
     def _recorded(self) -> LinkRecorder:
         """Return the records of links up to now, without changing the run."""
-        if self.ended or not self._recorder.watches_fabric:
-            self._recorder.pack()
-            return self._recorder
+        if self._ended or not self.recorder.watches_fabric:
+            self.recorder.pack()
+            return self.recorder
         # Nothing happens in the copy, so that it needs no events, nor policies of its own.
         memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
         memo[id(self.env)] = self.env.stopped()
         seen = copy.deepcopy(self, memo)
         seen._moved.fabric.catch_up()
-        seen._recorder.pack()
-        return seen._recorder
+        seen.recorder.pack()
+        return seen.recorder
 
     # --- forks -----------------------------------------------------------------------------
 
     def shared(self) -> list[Any]:
-        """See `Target.shared`."""
         # SimPy recognizes pending events by the identity of PENDING.
         begun = [] if self._begun is None else self._begun.shared()
-        return [self._system, self._system.network, self._workload, self._setting.jobs,
+        return [self._system, self._system.network, self.workload, self._setting.jobs,
                 simpy.events.PENDING, *begun]
 
     def policies(self) -> dict[str, Any]:
-        """See `Target.policies`."""
         return {"scheduler": self._scheduler} | (
             {"allocator": self.allocator} if self._kind.shares_links else {})
-
-    def fork(self) -> OnEdge:
-        """Return an independent run that continues from here."""
-        return copy.deepcopy(self, {id(each): each for each in self.shared()})
 
 
 def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:

@@ -1,4 +1,4 @@
-"""The target of a simulation on a network: each job runs as coflows from its arrival on."""
+"""A run on a network: each job runs as coflows from its arrival on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators import ALLOCATORS
 from netsim.base.lazy import pd
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import Node, as_whole
@@ -27,22 +26,20 @@ from netsim.jobs.process import JobProcess, process_of
 from netsim.jobs.single import SingleCoflows, SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
-from netsim.network.live import LiveNetwork
 from netsim.operations import Programs
 from netsim.results.recorder import Recorder
-from netsim.results.tables import RECORDS, CoflowNumbers
+from netsim.results.tables import CoflowNumbers
 from netsim.simulation.events import Change, FaultEvent, RunEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
-from netsim.simulation.listeners import Listeners
-from netsim.simulation.target import Clocked, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run import Run, forecast_of, jobs_table
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 #: The most waiting ranks that a message names.
 _MOST_STUCK = 8
 
 
-class OnNetwork(Clocked):
-    """A `Target` for jobs that run as coflows on a network when they arrive.
+class OnNetwork(Run):
+    """A run of jobs that run as coflows on a network when they arrive.
 
     `beside` names further tables to record; the other arguments are those of `netsim.simulate`.
     """
@@ -61,21 +58,23 @@ class OnNetwork(Clocked):
         self.seed = seed
         self.forecast = forecast_of(allocator, workload.history)
         self.faults = Faults(events, network)
-        self.network = self.faults.network
-        self.slowness = factors_of(stragglers, network.hosts, network.hosts_at)
+        self.network = network
+        self.slowness = (np.ones(network.hosts) if stragglers is None else
+                         factors_of(stragglers, network.hosts, network.hosts_at))
         self.numbers = CoflowNumbers(workload)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)
-        self.recorder = Recorder(record, len(workload), self.numbers, network, beside,
+        count = len(workload)
+        self.recorder = Recorder(record, count, self.numbers, network, beside,
                                  delays_stages(workload.jobs),
                                  self.env if network.wire.timed else None)
         finished = self.recorder.finished_without_process
         single = self._singles(allocator)
-        self.singles = SingleCoflows(len(workload), single, self.network, self.faults.most_capacity,
+        self.singles = SingleCoflows(count, single, self.faults.network, self.faults.most_capacity,
                                      finished, self._pass_empty)
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
-            self.env, self.network, allocator, self.arrival_s,
+            self.env, self.faults.network, allocator, self.arrival_s,
             observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished,
             ended=self.recorder.job_finished, job_of=self._job_of)
@@ -88,16 +87,16 @@ class OnNetwork(Clocked):
                 isinstance(job.operations, Programs) for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._rerouted_without_process)
         self._can_stop = self.faults.restarts
-        self.listeners = Listeners(self.env, self.recorder, self.fabric, starts=True)
-        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder, self.listeners)
+        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder,
+                          self.tell_capacities)
         self.jobs = self.on_hosts.jobs
         self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive,
-                                  np.delete(np.arange(len(workload)), single.members))
+                                  np.delete(np.arange(count), single.members))
         self._arrival_events: Arrivals | None = None
         self._links_used: list[NDArray[np.int64]] | None = None
         self._folds_ranks, self._simulated_ranks = False, 0
         if allocator.plans_ahead:
-            allocator.prepare(ComingJobs([self._plan(k) for k in range(len(workload))],
+            allocator.prepare(ComingJobs([self._plan(k) for k in range(count)],
                                          self.faults.most_capacity))
 
     def _arrive(self, index: int) -> None:
@@ -143,14 +142,14 @@ class OnNetwork(Clocked):
         spec, slowed = slowed_job(job, self.slowness[hosts[:job.ranks]])
         if self._folds_ranks and isinstance(spec.operations, Programs):
             taken = self._taken_by_others(index)
-        return JobPlan(spec, self.network, hosts, self.workload.seed,
+        return JobPlan(spec, self.faults.network, hosts, self.workload.seed,
                        self.faults.most_capacity, slowed, taken)
 
     def fold_ranks(self) -> None:
-        """See `Target.fold_ranks`; done only if rates depend on paths alone, not on coflows."""
+        # Rates must depend on paths alone, not on coflows.
         self._folds_ranks = (
             self.fabric.allocator.by_flow_alone and self.recorder.tells_coflows_at_most
-            and not self.faults.restarts and self.faults.parts is self.network
+            and not self.faults.restarts and self.faults.parts is self.faults.network
             and not isinstance(self.workload.jobs, JobColumns))
 
     def _taken_by_others(self, index: int) -> NDArray[np.bool_]:
@@ -177,28 +176,18 @@ class OnNetwork(Clocked):
 
     @property
     def total(self) -> int:
-        """See `Target`."""
         return self.numbers.total
 
     @property
     def done(self) -> int:
-        """See `Target`."""
         return self.recorder.coflows_done
 
     @property
     def ended(self) -> bool:
-        """See `Target`."""
         return self.recorder.jobs_done == len(self.arrival_s)
 
-    @property
-    def workload_seed(self) -> int:
-        """See `Target`."""
-        return self.workload.seed
-
     def shared(self) -> list[Any]:
-        """See `Target.shared`."""
-        network = [] if isinstance(self.network, LiveNetwork) else [self.network]
-        return [*super().shared(), self.faults.given, *network]
+        return [*super().shared(), self.network]
 
     def _process_of(self, job: int) -> JobProcess:
         return next(each for each in self.jobs if each.index == job)
@@ -210,8 +199,7 @@ class OnNetwork(Clocked):
                 "waiting" if k in waiting else "running" for k in range(len(jobs))]
 
     def submit(self, job: JobSpec) -> None:
-        """See `Target.submit`."""
-        workload, index = self._with(job, partial(fitted, network=self.faults.given,
+        workload, index = self._with(job, partial(fitted, network=self.network,
                                                   seed=self.seed))
         numbers = CoflowNumbers(workload)
         arrived = int(np.searchsorted(self.arrival_s, self.now, "right"))
@@ -237,7 +225,7 @@ class OnNetwork(Clocked):
 
     def _route_on(self, network: Topology) -> None:
         super()._route_on(network)
-        self.network = self.singles.network = network
+        self.singles.network = network
         for job in self.jobs:
             job.route_on(network)
 
@@ -258,7 +246,6 @@ class OnNetwork(Clocked):
                                        for job in jobs.tolist()})
 
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        """See `Target.listen`."""
         if listener is not None and self._arrival_events is None:
             first = int(np.searchsorted(self.arrival_s, self.now, "right")) if self.begun else 0
             self._arrival_events = Arrivals(
@@ -267,12 +254,10 @@ class OnNetwork(Clocked):
         super().listen(listener)
 
     def finish_s(self) -> NDArray[np.float64]:
-        """See `Clocked.finish_s`."""
         self.recorder.pack()
         return self.recorder.finish_s
 
     def stalled(self) -> StalledError:
-        """See `Target.stalled`."""
         pending, jobs, problems = self.fabric.pending(), self.workload.jobs, []
         if pending:
             problems.append(
@@ -290,36 +275,22 @@ class OnNetwork(Clocked):
         return StalledError(f"stalled at t = {self.fabric.decided_s:g} s: " + "; ".join(
             [*problems, "a run that may leave some needs an end, `until`"]))
 
-    def identity(self) -> dict[str, Any]:
-        """See `Target.identity`."""
-        return {"workload": self.workload.name, "network": self.network.name,
-                "allocator": ALLOCATORS.to_dict(self.fabric.allocator),
-                "sharing": leftover_of(self.fabric),
-                "observe_interval": self.fabric.observe_interval}
-
     def cost(self) -> dict[str, Any]:
-        """See `Target.cost`."""
-        counts = dict(self.fabric.allocator.counts)
+        cost = super().cost()
         if self._simulated_ranks:
-            counts["simulated_ranks"] = self._simulated_ranks
-        return {"decisions": self.fabric.decisions, "overdue": self._overdue(), "counts": counts}
+            cost["counts"]["simulated_ranks"] = self._simulated_ranks
+        return cost
 
     def tables(self) -> dict[str, Any]:
-        """See `Target.tables`."""
         for job in self.jobs:
             job.tell()
-        if self.recorder.keeps_computations:
+        recorder = self.recorder
+        if recorder.keeps_computations:
             for computed in self.fabric.table.graphs.computed(self.now):
-                self.recorder.keep_computed(computed)
-        self.recorder.pack()
-        tables: dict[str, Any] = {name: self.recorder.table(name, self.faults.given.link_names)
-                                  for name in RECORDS if name != "jobs"}
-        others = self.recorder.other_coflows() if self.faults.restarts else None
-        return tables | {"jobs": self._jobs(), "other_coflows": others}
-
-    def _overdue(self) -> int:
-        """Count the coflows that are incomplete although their deadline has passed."""
-        return sum(deadline_s < self.env.now for _, _, deadline_s in self.fabric.pending())
+                recorder.keep_computed(computed)
+        recorder.pack()
+        return {**recorder.tables(self.network.link_names), "jobs": self._jobs(),
+                "other_coflows": recorder.other_coflows() if self.faults.restarts else None}
 
     def _meeting(self, start_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
         """Say which jobs of programs of ranks have computed on one host at the same time."""
@@ -355,9 +326,9 @@ class OnNetwork(Clocked):
             lower_bound_s[job.index] = job.lower_bound_s
             start_s[job.index] = np.fmin(start_s[job.index], job.start_s)
         # Where jobs restart, all are processes.
-        more = {name: np.zeros(len(specs), kind) for name, kind in
-                (("restarts", np.int64), ("lost_s", np.float64), ("lost_bytes", np.float64))
-                if self.faults.restarts}
+        more: dict[str, Any] = {} if not self.faults.restarts else {
+            "restarts": np.zeros(len(specs), np.int64), "lost_s": np.zeros(len(specs)),
+            "lost_bytes": np.zeros(len(specs))}
         for name, values in more.items():
             for job in self.jobs:
                 values[job.index] = getattr(job, name)
@@ -367,6 +338,5 @@ class OnNetwork(Clocked):
             more["wire_bytes"] = recorder.wire_bytes_of_job
         return jobs_table(
             specs, arrival_s=self.arrival_s, start_s=start_s, finish_s=recorder.finish_s,
-            iterations=column(specs, "iterations"), ranks=column(specs, "ranks"),
             coflows=recorder.coflows_of_job, nbytes=recorder.bytes_of_job,
             lower_bound_s=lower_bound_s, **more)

@@ -1,4 +1,4 @@
-"""Runs in which a scheduler places jobs, on a cluster or an edge-cloud: their checks and targets.
+"""Runs on a cluster or an edge-cloud, where a scheduler places jobs: checked and made.
 
 A run on a network needs none of what is imported here.
 """
@@ -33,12 +33,12 @@ from netsim.simulation.events import capacities_of
 from netsim.simulation.faults import Faults
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
+from netsim.simulation.run import Run
 from netsim.simulation.run_spec import (
     TIMELINE,
     RunSpec,
     refuse_arguments,
 )
-from netsim.simulation.target import Target
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
 
@@ -55,8 +55,8 @@ def built(spec: RunSpec) -> tuple[Cluster | EdgeCloud, Workload | EdgeWorkload]:
     return what, as_workload(spec.workload, spec.seed)
 
 
-def maker(what: Cluster | EdgeCloud, jobs: Any, spec: RunSpec) -> Callable[[], Target]:
-    """Check a run; return a function that makes its target, with the plans of the scheduler."""
+def maker(what: Cluster | EdgeCloud, jobs: Any, spec: RunSpec) -> Callable[[], Run]:
+    """Check a run; return a function that makes it, with the plans of the scheduler."""
     if isinstance(what, EdgeCloud):
         return _on_edge(what, jobs, spec)
     return _on_cluster(what, jobs, spec)

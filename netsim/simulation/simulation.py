@@ -10,48 +10,33 @@ from copy import copy, deepcopy
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import Node, known_names, plain
+from netsim.base.values import Node, known_names
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.allocator import Allocator, Undecided
 from netsim.network import Topology
 from netsim.results.result import Result
-from netsim.results.tables import RECORDS
-from netsim.simulation.events import (
-    EVENT_KINDS,
-    FaultEvent,
-    RunEvent,
-    by_hand,
-    capacity_by_hand,
-    check_kind,
-)
+from netsim.simulation.events import EVENT_KINDS, FaultEvent, RunEvent
+from netsim.simulation.handle import Listener, RunHandle
 from netsim.simulation.progress import check_progress, show_progress
+from netsim.simulation.run import Run, interrupt_with_status
 from netsim.simulation.run_spec import RunSpec
-from netsim.simulation.target import Target, interrupt_with_status, run_info
-from netsim.simulation.targets import target_of
-from netsim.text import said
+from netsim.simulation.targets import make_run
 from netsim.workload import JobSpec, Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from netsim.fabric.view import FabricView
 
 #: Steps, or coflows, between two reports of progress.
 _REPORT_EVERY = 4096
 
 _BY_CLOSE = "the run is closed, by close(); make a new Simulation"
 
-Listener = Callable[[RunEvent], Any]
 
-
-class Simulation:
+class Simulation(RunHandle):
     """A run of jobs that can be held, inspected, changed, listened to and forked.
 
     `netsim.simulate` is ``Simulation(...).run(until, progress).result()``. Holding a run changes
@@ -85,9 +70,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     [np.float64(6.0), np.float64(4.5)]
     """
 
-    # Slots refuse a misspelled attribute, such as `sim.alocator = ...`.
-    __slots__ = ("__weakref__", "_begun", "_closed", "_limit", "_listeners", "_open_target",
-                 "_stepping", "_steps", "_wall_s")
+    __slots__ = ("_begun", "_closed", "_limit", "_stepping", "_steps", "_wall_s")
 
     @known_names
     def __init__(self, network: Topology | Cluster | EdgeCloud | str | Path,
@@ -110,23 +93,22 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     @classmethod
     def of(cls, spec: RunSpec) -> Simulation:
-        """Make the simulation that a spec describes."""
+        """Make the simulation of a run that is described."""
         made = cls.__new__(cls)
         made._open(spec)
         return made
 
     def _open(self, spec: RunSpec) -> None:
-        self._open_target: Target = target_of(spec)
+        super().__init__(make_run(spec))
         self._closed = ""  # why the run can neither continue nor be inspected
         self._begun = self._stepping = False
         self._steps, self._wall_s, self._limit = 0, 0.0, math.inf
-        self._listeners: dict[str, list[Listener]] = {}
 
     @property
-    def _target(self) -> Target:
+    def _run(self) -> Run:
         if self._closed:
             raise InputError(self._closed)
-        return self._open_target
+        return self._open_run
 
     # --- time passes ------------------------------------------------------------------
 
@@ -151,51 +133,55 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             or a listener, or Ctrl-C, closes the run: it can then neither continue nor be inspected.
         """
         limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
-        target, started = self._target, time.perf_counter()
+        run, started = self._run, time.perf_counter()
         self._refuse_while_stepping("run")
-        if limit < target.now:
-            raise InputError(f"until: {limit:g} s has passed; it is {target.now:g} s")
+        if limit < run.now:
+            raise InputError(f"until: {limit:g} s has passed; it is {run.now:g} s")
         # An agent that takes the place of a policy holds the run at the same time repeatedly.
-        if limit < math.inf and not target.ended and not target.now < limit == self._limit:
-            target.hold_at(limit)
+        if limit < math.inf and not run.ended and not run.now < limit == self._limit:
+            run.hold_at(limit)
         self._limit = limit
-        with (interrupt_with_status(target.so_far),
-              show_progress(progress, target.total, target.counts) as report):
-            self._go(limit, report)
+        with (interrupt_with_status(run.so_far),
+              show_progress(progress, run.total, run.counts) as report):
+            self._go(limit, report if progress else None)
         self._wall_s += time.perf_counter() - started
         return self
 
-    def _go(self, limit: float, report: Callable[[int, int], None]) -> None:
-        target, reported = self._target, self._target.done
+    def _go(self, limit: float, report: Callable[[int, int], None] | None) -> None:
+        run, reported = self._run, 0 if report is None else self._run.done
         self._begin()
         self._stepping = True
         try:
-            while not target.ended and target.next_at() <= limit:
+            while not (ended := run.ended) and run.next_at() <= limit:
                 self._step()
-                if self._steps % _REPORT_EVERY == 0 or target.done > reported + _REPORT_EVERY:
-                    reported = target.done
-                    report(reported, target.total)
-            if target.ended:
-                self._act(target.settle)
+                if report is not None and (self._steps % _REPORT_EVERY == 0
+                                           or run.done > reported + _REPORT_EVERY):
+                    reported = run.done
+                    report(reported, run.total)
+            if ended:
+                self._act(run.settle)
         finally:
             self._stepping = False
-        report(target.done, target.total)
+        if report is not None:
+            report(run.done, run.total)
 
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._act(self._target.begin)
+            self._act(self._run.begin)
 
     def _step(self) -> None:
         try:
-            self._act(self._target.step)
+            self._act(self._run.step)
         except simpy.core.EmptySchedule:
-            raise self._target.stalled() from None
+            raise self._run.stalled() from None
         self._steps += 1
 
-    def _change(self, change: Callable[..., None], *given: Any) -> None:
-        """Change the target, which refuses invalid input before it changes anything."""
+    def _change(self, change: Callable[..., Any], *given: Any) -> None:
         self._act(partial(change, *given), InputError)
+
+    def _call(self, function: Listener, event: RunEvent) -> None:
+        self._act(partial(function, event))
 
     def _act(self, act: Callable[[], None], *unless: type[Exception]) -> None:
         """Call a function; close the run if an error, other than `unless`, stops it halfway."""
@@ -207,7 +193,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             raise
         except BaseException as error:
             self._closed = self._closed or closed_by(
-                "run", interruption_of(error) or error, self._target.now,
+                "run", interruption_of(error) or error, self._run.now,
                 "Make a new Simulation, or continue a fork that was made before.")
             raise
 
@@ -219,12 +205,12 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     @property
     def now(self) -> float:
         """The time in seconds; once all jobs have finished, the time at which the last did."""
-        return self._target.now
+        return self._run.now
 
     @property
     def ended(self) -> bool:
         """Whether all jobs have finished."""
-        return self._target.ended
+        return self._run.ended
 
     @property
     def env(self) -> simpy.Environment:
@@ -238,60 +224,23 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         InputError
             On an edge-cloud whose transport has no environment.
         """
-        return self._target.env
+        return self._run.env
 
-    # --- to look ----------------------------------------------------------------------
-
-    def active(self) -> pd.DataFrame:
-        """Return the coflows that are active now, the oldest first.
-
-        Columns are those of `netsim.Fabric.active`. While the state of a job moves on a cluster,
-        its coflow has the stage ``"state"`` and the id -1, as results do not number it.
-        """
-        return self._target.active()
-
-    def flows(self) -> pd.DataFrame:
-        """Return the flows that have not ended; columns are those of `netsim.Fabric.flows`."""
-        return self._target.flows()
-
-    def links(self) -> pd.DataFrame:
-        """Return all links; columns are those of `netsim.Fabric.links`."""
-        return self._target.links()
-
-    def jobs(self) -> pd.DataFrame:
-        """Return all jobs as they are now: the table `jobs` of a result, with a column `state`.
-
-        The state is ``"to come"``, ``"waiting"`` (for GPUs, or for a lost host), ``"running"`` or
-        ``"done"``; on a cluster also ``"restoring"`` or ``"saving"`` (its progress). On a cluster,
-        `gpus`, `servers` and `placement` are those that a job holds, or those that it held last.
-        """
-        return self._target.jobs_now()
-
-    def view(self) -> FabricView:
-        """Return the view that the allocator would get now."""
-        return self._target.view()
+    # --- the result -------------------------------------------------------------------
 
     def result(self) -> Result:
         """Return the tables recorded until now; see `netsim.Result`.
 
         May be called at any time, without any effect on the run. Unknown times are NaN.
         """
-        target = self._target
-        shown = target if target.ended else target.stopped()
-        tables = shown.tables()
-        run = run_info(shown.identity(), shown.cost(), seed=target.seed,
-                       workload_seed=target.workload_seed,
-                       stopped_at_s=None if target.ended else target.now, steps=self._steps,
-                       wall_s=self._wall_s)
-        always = dict.fromkeys(RECORDS)
-        return Result(**{**always, **tables}, run=run)
+        return self._run.result(self._steps, self._wall_s)
 
     def see_symmetry(self) -> None:
         """Simulate identical ranks once, as `netsim.simulate` does; call it before the first step.
 
         The run must then not be inspected or changed before its end; this is not checked.
         """
-        self._target.fold_ranks()
+        self._run.fold_ranks()
 
     def close(self) -> None:
         """Free the memory of the run, which can then neither continue nor be inspected.
@@ -308,10 +257,10 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         """
         if self._closed == _BY_CLOSE:
             raise InputError(_BY_CLOSE)
-        self._open_target.close()
+        self._open_run.close()
         self._closed = self._closed or _BY_CLOSE
 
-    # --- to change --------------------------------------------------------------------
+    # --- to change, and to listen -----------------------------------------------------
 
     def submit(self, job: JobSpec | EdgeJob) -> None:
         """Add a job that arrives now or later.
@@ -324,84 +273,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         InputError
             If its arrival is in the past, its id is taken, or it cannot run here.
         """
-        self._change(self._target.submit, job)
-
-    def set_capacity(self, link: Node, capacity: Quantity) -> None:
-        """Change the capacity of a link now; 0 is a failure.
-
-        Parameters
-        ----------
-        link : str, int or tuple
-            Name or number of the link, or its two nodes.
-        capacity : quantity
-            ``"1Gbps"``, or bytes per second.
-        """
-        self._change(self._target.change,
-                     capacity_by_hand(self._target.now, link, plain(capacity)))
-
-    @known_names
-    def fail(self, *, link: Node | None = None, host: Node | None = None,
-             switch: Node | None = None, restart: bool = False) -> None:
-        """Fail a link, or a host or switch and all of its links, now; see `netsim.FaultEvent`."""
-        self._change(self._target.change, by_hand(
-            "fail", self._target.now, kind="fail", link=link, host=host, switch=switch,
-            restart=restart))
-
-    @known_names
-    def repair(self, *, link: Node | None = None, host: Node | None = None,
-               switch: Node | None = None) -> None:
-        """Restore the nominal capacity of a link, or of all links of a host or switch."""
-        self._change(self._target.change, by_hand(
-            "repair", self._target.now, kind="repair", link=link, host=host, switch=switch))
-
-    @property
-    def allocator(self) -> Allocator:
-        """The policy that decides the bandwidth of flows; can be replaced."""
-        allocator: Allocator = self._target.allocator
-        return allocator
-
-    @allocator.setter
-    def allocator(self, given: str | Mapping[str, Any] | Allocator | type[Allocator]) -> None:
-        self._change(setattr, self._target, "allocator", given)
-
-    @property
-    def observe_interval(self) -> float:
-        """The observe interval in seconds; can be changed."""
-        interval: float = self._target.observe_interval
-        return interval
-
-    @observe_interval.setter
-    def observe_interval(self, given: Quantity) -> None:
-        self._change(setattr, self._target, "observe_interval", plain(given))
-
-    # --- to listen --------------------------------------------------------------------
-
-    def on(self, kind: str, function: Listener) -> None:
-        """Call a function with each event of a kind from now on, at its time.
-
-        The function may inspect the run and change it.
-
-        Parameters
-        ----------
-        kind : {"job-arrived", "job-started", "job-preempted", "job-done", "coflow-valid", \
-"coflow-done", "decision", "capacity"}
-        function : callable
-            Takes a `netsim.RunEvent`.
-
-        Raises
-        ------
-        InputError
-            If there is no such kind, or the function is not callable.
-        """
-        if not callable(function):
-            raise InputError(f"the listener for {said(kind)} must be a function, not "
-                             f"{said(function)}")
-        self._listeners.setdefault(check_kind(kind), []).append(function)
-        self._target.listen(self._hear)
-
-    def _hear(self, event: RunEvent) -> None:
-        for function in tuple(self._listeners.get(event.kind, ())):
-            self._act(partial(function, event))
+        self._change(self._run.submit, job)
 
     def events(self) -> Iterator[RunEvent]:
         """Continue the run, and yield its events one by one, until all jobs have finished.
@@ -418,14 +290,14 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             while True:
                 while found:
                     yield found.popleft()
-                if settled and self._target.ended:
+                if settled and self._run.ended:
                     break
                 self._refuse_while_stepping("events")
                 self._stepping = True
                 try:
-                    settled = self._target.ended
+                    settled = self._run.ended
                     if settled:
-                        self._act(self._target.settle)
+                        self._act(self._run.settle)
                     else:
                         self._step()
                 finally:
@@ -434,12 +306,12 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             for kind in EVENT_KINDS:
                 self._listeners[kind].remove(hear)
             if not self._closed and not any(self._listeners.values()):
-                self._target.listen(None)
+                self._run.listen(None)
 
     def _note(self, found: deque[RunEvent], event: RunEvent) -> None:
         """Store an event, and hold the run before anything happens later."""
         found.append(event)
-        self._target.hold_at(self._target.now)
+        self._run.hold_at(self._run.now)
 
     # --- copies -----------------------------------------------------------------------
 
@@ -455,25 +327,25 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             If a listener calls it, or if a policy or a SimPy process of your own cannot be copied.
         """
         self._refuse_while_stepping("fork")
-        other, target = copy(self), self._target
-        memo = {id(each): each for each in target.shared()}
-        for kind, policy in target.policies().items():
+        other, run = copy(self), self._run
+        memo = {id(each): each for each in run.shared()}
+        for kind, policy in run.policies().items():
             try:
                 deepcopy(policy, memo)
             except Exception as error:
                 raise InputError(f"the run cannot be forked, as {kind} {type(policy).__name__} "
                                  f"cannot be copied: {error}") from error
-        other._open_target = deepcopy(target, memo)
+        other._open_run = deepcopy(run, memo)
         other._listeners = {}
-        other._target.listen(None)
+        other._run.listen(None)
         return other
 
     def __repr__(self) -> str:
         if self._closed:
             return "<Simulation, closed>"
-        target = self._target
-        return (f"<Simulation at {target.now:g} s: {target.done:,} of {target.total:,} "
-                f"{target.counts} done>")
+        run = self._run
+        return (f"<Simulation at {run.now:g} s: {run.done:,} of {run.total:,} "
+                f"{run.counts} done>")
 
     def _repr_html_(self) -> str:
         if self._closed:
@@ -592,7 +464,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
-    return run_of(RunSpec(
+    return simulate_spec(RunSpec(
         network=network, workload=workload, allocator=allocator, observe_interval=observe_interval,
         seed=seed, until=until, record=record, timeline=timeline, events=events,
         stragglers=stragglers, check=check, scheduler=scheduler, placement=placement,
@@ -600,7 +472,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         symmetry=symmetry), progress)
 
 
-def run_of(spec: RunSpec, progress: bool | Callable[[int, int], None] = False) -> Result:
+def simulate_spec(spec: RunSpec, progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate a run that is described; see `simulate`."""
     check_progress(progress)
     sim = Simulation.of(spec)

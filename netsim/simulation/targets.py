@@ -10,22 +10,22 @@ from netsim.allocators import make_allocator
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.simulation.on_network import OnNetwork
+from netsim.simulation.run import Run
 from netsim.simulation.run_spec import (
     TIMELINE,
     RunSpec,
     refuse_arguments,
 )
-from netsim.simulation.target import Target
 from netsim.workload import Workload
 
 
-def target_of(spec: RunSpec) -> Target:
-    """Make the target of a run, after checking that its arguments can be combined."""
+def make_run(spec: RunSpec) -> Run:
+    """Make a run from its description, after checking that its arguments can be combined."""
     return _maker(spec)()
 
 
 def check(spec: RunSpec) -> None:
-    """Check a run as `target_of` does, without the plans of schedulers."""
+    """Check a run as `make_run` does, without the plans of schedulers."""
     _maker(spec)
 
 
@@ -56,11 +56,11 @@ def _scheduled() -> Any:
     return scheduled
 
 
-def _maker(spec: RunSpec) -> Callable[[], Target]:
-    """Check a run; return a function that makes its target."""
+def _maker(spec: RunSpec) -> Callable[[], Run]:
+    """Check a run; return a function that makes it."""
     what, jobs = built(spec)
     if not isinstance(what, Topology):
-        made: Callable[[], Target] = _scheduled().maker(what, jobs, spec)
+        made: Callable[[], Run] = _scheduled().maker(what, jobs, spec)
         return made
     target = OnNetwork(what, jobs, make_allocator(spec.allocator), spec.interval, spec.seed,
                        spec.record, spec.events, spec.check, TIMELINE if spec.timeline else (),

@@ -12,7 +12,7 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
 from netsim.experiment_file.tables import bound_of
 from netsim.results.result import Result
-from netsim.simulation.simulation import run_of
+from netsim.simulation.simulation import simulate_spec
 
 
 @known_names
@@ -42,7 +42,7 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment, single=True)
     experiment = experiment.single()
-    result = run_of(experiment.run_spec(timeline=timeline), progress)
+    result = simulate_spec(experiment.run_spec(timeline=timeline), progress)
     return adding_bound(experiment)(result).replace(spec=experiment.resolved())
 
 

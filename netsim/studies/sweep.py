@@ -21,7 +21,7 @@ from netsim.experiment_file.ranges import Points, Range, check_points
 from netsim.experiment_file.values import seeds_of
 from netsim.network import Topology
 from netsim.simulation.progress import show_runs
-from netsim.simulation.target import interrupt_with_status
+from netsim.simulation.run import interrupt_with_status
 from netsim.studies.code_version import code_version
 from netsim.studies.executors import Failure, Outcome, Task, on_dask, on_slurm, one_by_one, pooled
 from netsim.studies.grid import (

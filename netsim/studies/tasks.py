@@ -23,7 +23,7 @@ from netsim.results.result import Result
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.compatibility import policies_of
 from netsim.simulation.run_spec import RunSpec
-from netsim.simulation.simulation import run_of
+from netsim.simulation.simulation import simulate_spec
 from netsim.studies.code_version import code_version, digest_of_files
 from netsim.studies.executors import is_sent_whole, put_in_main
 from netsim.studies.run import run_experiment
@@ -54,7 +54,7 @@ class CallTask:
 
     def run(self, progress: bool | Callable[[int, int], None] = False) -> Result:
         """Simulate the run; see `ExperimentTask.run`."""
-        return run_of(RunSpec(**self.settings), progress)
+        return simulate_spec(RunSpec(**self.settings), progress)
 
 
 @dataclass(frozen=True)

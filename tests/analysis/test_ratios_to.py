@@ -173,7 +173,7 @@ def test_an_unknown_baseline(monkeypatch):
     compared = netsim.compare(*FIG2, ["sebf", "aalo"])
     with pytest.raises(UnknownNameError, match=message):
         compared.against("sebv")
-    monkeypatch.setattr("netsim.studies.tasks.run_of", lambda *_, **__: pytest.fail("ran"))
+    monkeypatch.setattr("netsim.studies.tasks.simulate_spec", lambda *_, **__: pytest.fail("ran"))
     with pytest.raises(UnknownNameError, match=message):
         netsim.compare(*FIG2, ["sebf", "aalo"], baseline="sebv")
 

@@ -1,6 +1,7 @@
 """Runs on edge-clouds that are stopped, held, looked at, forked, submitted to and listened to."""
 
 import math
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload, FaultEvent, InputError, StalledError
 from netsim.edge.schedule import Schedule, Training
 from netsim.simulation.run_spec import RunSpec
-from netsim.simulation.targets import target_of
+from netsim.simulation.targets import make_run
 from tests.edge.test_invariants import jobs_on
 from tests.examples import examples
 
@@ -55,7 +56,7 @@ def start(system, jobs, way, **options):
     scheduler, transport, allocator = way
     if transport != "constant":
         options = {"allocator": allocator, "record": RECORD} | options
-    target = target_of(RunSpec(network=system, workload=EdgeWorkload(jobs), scheduler=scheduler,
+    target = make_run(RunSpec(network=system, workload=EdgeWorkload(jobs), scheduler=scheduler,
                                transport=transport, **options))
     target.begin()
     return target
@@ -268,6 +269,11 @@ def test_the_states_of_jobs():
 
 # --- forks ---------------------------------------------------------------------------------
 
+def forked(run):
+    """A copy with the same future, as `Simulation.fork` makes it."""
+    return deepcopy(run, {id(each): each for each in run.shared()})
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(instances(), ways.filter(lambda way: way[1] == "constant"),
        st.randoms(use_true_random=False))
@@ -286,8 +292,8 @@ def check_forks(instance, way, rng):
     whole = go(start(*instance, way))
     wanted, run, kept = tables(whole), start(*instance, way), []
     for at in instants(rng, whole.now, 3):
-        kept.append(go(run, at).fork())
-        kept.append(kept[-1].fork())
+        kept.append(forked(go(run, at)))
+        kept.append(forked(kept[-1]))
         if rng.random() < 0.5:
             assert tables(go(kept.pop())) == wanted
     assert all(tables(go(each)) == wanted for each in (run, *kept))
@@ -297,7 +303,7 @@ def check_forks(instance, way, rng):
 def test_a_fork_and_its_origin_do_not_feel_each_other(scheduler):
     way = scheduler, "constant", "maxmin"
     run = go(start(ONE, TWO, way), 1)
-    other = run.fork()
+    other = forked(run)
     other.submit(EdgeJob(id=2, compute_s=0.5, arrival_s=1.5))
     assert tables(go(run)) == tables(go(start(ONE, TWO, way)))
     assert len(go(other).tables()["jobs"]) == 3
@@ -415,7 +421,7 @@ def test_another_allocator_from_now_on():
     wide = EdgeCloud([["a", "a"]], ps=1, edge_links=2, wan=2, cloud=False)
     run = go(start(wide, jobs, ("a-online", "fabric", "maxmin")), 2)
     assert run.flows()["left_bytes"].tolist() == [2, 2]
-    run.allocator = "fifo"
+    run.set_allocator("fifo")
     assert type(run.allocator).__name__ == "FIFO"
     assert go(run).tables()["jobs"]["uploaded_s"].tolist() == [3, 4]
     assert run.identity()["allocator"]["name"] == "fifo"
@@ -424,7 +430,7 @@ def test_another_allocator_from_now_on():
 def test_another_observe_interval_from_now_on():
     run = go(start(NARROW, [UPLOAD], ("a-online", "fabric", "maxmin")), 1)
     assert run.observe_interval == 0
-    run.observe_interval = "2.5s"
+    run.set_observe_interval("2.5s")
     assert go(run).tables()["jobs"]["uploaded_s"].tolist() == [5]
     assert run.identity()["observe_interval"] == 2.5
 
@@ -534,7 +540,7 @@ def test_what_is_heard_of_links():
     said = [(event.kind, event.at_s) for event in heard if event.kind.startswith("coflow")]
     assert said == [("coflow-valid", 0), ("coflow-done", 7)]
     assert [event.at_s for event in heard if event.kind == "decision"][:2] == [0, 1]
-    other = run.fork()
+    other = forked(run)
     other.submit(EdgeJob(id=1, worker_type="a", compute_s=1, arrival_s=50))
     count = len(heard)
     go(other)

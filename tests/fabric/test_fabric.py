@@ -537,7 +537,7 @@ class TestFaultsThatWere:
 
     def test_asking_for_ever_while_nobody_moves_is_an_error(self, monkeypatch):
         """500 looks are allowed here, and any number while something is to come."""
-        monkeypatch.setattr("netsim.fabric.allocation_checker._MOST_IDLE", 500)
+        monkeypatch.setattr("netsim.fabric.policy._MOST_IDLE", 500)
 
         class Waits(netsim.Allocator):
             def __init__(self, until):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import netsim
+import netsim.fabric.engines
 import netsim.fabric.event_loop
-import netsim.fabric.serving
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, InputError, UnknownNameError
 from netsim.fabric.rule_code import address_of_rule

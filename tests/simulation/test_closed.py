@@ -12,6 +12,7 @@ from netsim.allocators.maxmin import MaxMin
 from netsim.errors import Interrupted
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
+from netsim.scripting.run import ProgramRun
 
 NET = netsim.big_switch(2, "8Mbps")
 JOBS = [JobSpec(k, arrival_s=5 * k, hosts=range(2), stages=[Stage("a", [(0, 1, 1e6)])])
@@ -122,7 +123,7 @@ def test_ctrl_c_in_a_change_closes_the_run(change, interrupted):
     ((FabricProcess, "_adapt"), lambda fabric: fabric.set_capacity("egress-0", 5)),
     ((FabricProcess, "_move"), lambda fabric: fabric.fail(link="egress-0")),
     ((FlowTable, "set_capacities"), lambda fabric: fabric.repair(link="egress-0")),
-    ((netsim.Fabric, "_withdraw"), lambda fabric: fabric.fail(host=0)),
+    ((ProgramRun, "_withdraw"), lambda fabric: fabric.fail(host=0)),
     ((FlowTable, "add_job"), lambda fabric: fabric.job()),
     ((FabricProcess, "send"), lambda fabric: fabric.transfer(1, 0, 5))])
 def test_ctrl_c_in_a_change_closes_a_fabric(at, change, monkeypatch):

@@ -17,8 +17,8 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.allocators.registry import ALLOCATORS
 from netsim.errors import InputError, UnknownNameError
+from netsim.fabric.engines import MaxMinEngine
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.sharing import MaxMinEngine
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.events import EVENT_KINDS
@@ -670,7 +670,7 @@ def test_a_fork_copies_what_is_active():
     sim = netsim.Simulation(NET, jobs, allocator="parrot").run(until=4)
     assert sim.jobs()["state"].tolist() == ["running", *["done"] * 7]
     other = sim.fork()
-    origin, copied = (each._target.fabric.table for each in (sim, other))
+    origin, copied = (each._run.fabric.table for each in (sim, other))
     assert np.count_nonzero(origin.flows["size"]) > 16
     assert np.count_nonzero(copied.flows["size"]) == 3
     assert np.count_nonzero(copied.loads["nbytes"]) == 6

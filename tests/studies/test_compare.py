@@ -234,7 +234,7 @@ def test_progress_is_of_all_runs() -> None:
 ])
 def test_what_cannot_be_compared(allocators, message, monkeypatch) -> None:
     """It is said before anything runs."""
-    monkeypatch.setattr("netsim.studies.tasks.run_of", lambda *_, **__: pytest.fail("ran"))
+    monkeypatch.setattr("netsim.studies.tasks.simulate_spec", lambda *_, **__: pytest.fail("ran"))
     with pytest.raises(InputError, match=re.escape(message)):
         netsim.compare(*FIG2, allocators)
 
