@@ -78,12 +78,13 @@ def check_limit(name: str, count: int, path: str | Path | None = None, line: int
                 where: str = "", otherwise: int | None = None) -> None:
     """Check that a count in a file is within a limit; the message may begin with its place.
 
-    `where` is its origin, such as ``"Nodes"``; `otherwise` is the limit outside of `limited`, by
-    default the same. The error is a `TraceError` if there is a path, else an `InputError`.
+    `where` is its origin, such as ``"Nodes"`` or an argument; `otherwise` is the limit outside of
+    `limited`, by default the same. The error is a `TraceError` if there is a path, else an
+    `InputError`.
     """
     limit = most(name, otherwise)
     if count <= limit:
         return
     message = (f"{f'{where}: ' if where else ''}{count:,} is above the limit of {limit:,} "
                f"{LIMITS[name].what}{raised_by(name)}")
-    raise InputError(message) if path is None else TraceError(message, path, line)
+    raise InputError(message, where) if path is None else TraceError(message, path, line)

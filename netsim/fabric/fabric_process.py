@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,6 @@ class FabricProcess:
         #: `decisions` includes those for which the previous answer still held.
         self.network, self.decisions = network, 0
         self.table = FlowTable(network.usable, job_arrivals)
-        self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = self._serves = False
         self._service: PriorityService | None = None  # of the answer in force
         self._ruling: Ruling | None = None  # the rule that the event loop asks
@@ -206,8 +205,10 @@ class FabricProcess:
 
     def _take(self, allocator: Allocator) -> None:
         self.allocator = allocator
-        self._policy = Policy(allocator, self.table, self.running, AllocationChecker(
-            self._env, self.network, allocator, self.table, self._alarm), self._job_of)
+        self._policy = Policy(
+            allocator, self.table, self.running if allocator.sees_running else None,
+            AllocationChecker(self._env, self.network, allocator, self.table, self._alarm),
+            self._job_of)
 
     @property
     def observe_interval(self) -> float:
@@ -273,6 +274,11 @@ class FabricProcess:
                      strict=True), *self.in_flight.waiting()]
 
     # --- the clock -------------------------------------------------------------------
+
+    @cached_property
+    def running(self) -> Running:
+        """The jobs that run, where an allocator sees them."""
+        return Running(self._see_jobs)
 
     def _see_jobs(self) -> None:
         if self._policy.sees_running:

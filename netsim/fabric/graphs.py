@@ -10,19 +10,19 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from netsim.base.values import same
-from netsim.fabric.by_reference import address_of, type_of_reference
-from netsim.fabric.kernels import graphs as kernels
-from netsim.fabric.kernels.graphs import ChainArrays, GraphArrays, arrived
+from netsim.fabric import kernels
 from netsim.fabric.pools import Pools, enlarged
 from netsim.fabric.records import CHAIN, COFLOW, GRAPH, GRAPHS, IN_GRAPH, OPERATION, STATE
 from netsim.fabric.routed_coflow import RoutedCoflow
+
+if TYPE_CHECKING:
+    from netsim.fabric.kernels.graphs import ChainArrays, GraphArrays
 
 #: The arrays of coming events, and the fields of `head` that say how much of each is in use.
 _HEADS = (("begins", "begins"), ("beginning", "begins"), ("due", "due"), ("parked", "parked"),
@@ -80,7 +80,7 @@ class Graphs:
         self._begun = 0
         none, no_time = np.empty(0, np.int64), np.empty(0)
         #: The operations, and how far each iteration is.
-        self.arrays = GraphArrays(
+        self.arrays = kernels.graphs.GraphArrays(
             np.zeros(jobs, GRAPH), np.empty(0, OPERATION), none, none, np.empty(0, STATE), no_time,
             none, none, none, no_time, none, np.zeros(jobs, np.int64), np.zeros(1, GRAPHS))
         #: Of jobs that run, or whose computations have not all been reported.
@@ -213,7 +213,7 @@ class Graphs:
 
         See `netsim.fabric.kernels.graphs.follow`.
         """
-        due = kernels.follow(gone, self.kernel_view, now, interval, self.arrived_at)
+        due = kernels.graphs.follow(gone, self.kernel_view, now, interval, self.arrived_at)
         self.next_due = min(self.next_due, due)
         self.go_on()
 
@@ -223,16 +223,16 @@ class Graphs:
         while count := int(self.arrays.head["parked"][0]):
             waits = True
             parked = self.arrays.parked[:count].tolist()
-            self._lay_out(set(map(kernels.job_of.py_func, parked)))
-            kernels.resume(self.kernel_view)
+            self._lay_out(set(map(kernels.graphs.job_of.py_func, parked)))
+            kernels.graphs.resume(self.kernel_view)
         if waits:
             self.look()
 
     @property
     def kernel_view(self) -> ChainArrays:
         """The arrays from which the event loop takes the next coflows."""
-        return ChainArrays(self.of_jobs, self.running, self.stages, self.coflows, self.pauses,
-                           self.arrays)
+        return kernels.graphs.ChainArrays(self.of_jobs, self.running, self.stages, self.coflows,
+                                          self.pauses, self.arrays)
 
     @property
     def arrived_at(self) -> int:
@@ -241,13 +241,13 @@ class Graphs:
 
     def look(self) -> None:
         """Find which coflow becomes valid next."""
-        self.next_due = kernels.next_due(self.kernel_view)
+        self.next_due = kernels.graphs.next_due(self.kernel_view)
 
     def wanted(self, until: float) -> tuple[int, int, int, int]:
         """Return the number of coflows due by `until`, and of their flows, hops and loads."""
         if self.next_due > until:
             return 0, 0, 0, 0
-        found: tuple[int, int, int, int] = kernels.wanted(self.kernel_view, until,
+        found: tuple[int, int, int, int] = kernels.graphs.wanted(self.kernel_view, until,
                                                            len(self.of_jobs))
         return found
 
@@ -266,7 +266,7 @@ class Graphs:
             self._place(job)
         else:
             self._lay_out()
-        kernels.start(job, begin_s, self.kernel_view)
+        kernels.graphs.start(job, begin_s, self.kernel_view)
         self.go_on()
         self.look()
 
@@ -348,8 +348,12 @@ class Graphs:
 @cache
 def _arrived_at() -> int:
     """Return the address of `kernels.graphs.arrived`, for the types that `follow` gives it."""
-    return address_of(arrived, types.int64, types.int64, types.float64, types.float64,
-                      type_of_reference(Graphs(0).kernel_view))
+    from numba import types  # experiment files are read without it
+
+    from netsim.fabric.by_reference import address_of, type_of_reference
+
+    return address_of(kernels.graphs.arrived, types.int64, types.int64, types.float64,
+                      types.float64, type_of_reference(Graphs(0).kernel_view))
 
 
 def _not_due(jobs: int) -> NDArray[Any]:

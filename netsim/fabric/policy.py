@@ -407,6 +407,10 @@ def _none(coflows: object, jobs: object, now: float, order: object) -> None:
     """Stand in for a compiled rule; `Asking.answer` asks the policy instead."""
 
 
+#: In place of the rule of a policy that is asked in Python.
+_UNASKED = Rule(_none)
+
+
 class Asking(Ruling):
     """Stores the answers of a Python policy where the event loop expects those of a compiled rule.
 
@@ -414,7 +418,7 @@ class Asking(Ruling):
     """
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
-        super().__init__(Rule(_none), table)
+        super().__init__(_UNASKED, table)
         self._ask = ask
         #: An answer that does not keep coflows in step, so that the event loop must stop.
         self.pending: Allocation | None = None
@@ -475,13 +479,16 @@ class Policy:
                  checker: AllocationChecker, job_of: Callable[[int], Any] = JobLabel) -> None:
         self.allocator, self.checker = allocator, checker
         self.title = f"allocator {allocator.title}"  #: in messages
-        self._table, self._running, self._job_of = table, running, job_of
+        self._table, self._job_of = table, job_of
         self.hears = int(as_event(allocator.wakes_on)) | _ALWAYS  #: the events on which it is asked
-        self.sees_running = allocator.sees_running
+        self.sees_running = running is not None
+        self._running = running
         self.answer: Allocation | None = None  #: the last; None for a rule in the loop
         rule = allocator.compiled_rule
-        with telling_for(self.title):
-            self._ruling = None if rule is None else Ruling(rule, table)
+        self._ruling: Ruling | None = None
+        if rule is not None:
+            with telling_for(self.title):
+                self._ruling = Ruling(rule, table)
         #: The rule that the event loop asks, if the policy is one that gives an order, shares or
         #: queues.
         self.in_loop = self._ruling if rule is not None and rule.in_loop else None
@@ -493,7 +500,7 @@ class Policy:
     def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
         """Return the allocator's view of a table."""
         return FabricView(table, now, self.allocator.information, Event(happened),
-                          self._running if self.sees_running else None, self.title,
+                          self._running, self.title,
                           self._job_of)
 
     def stands(self, happened: int) -> bool:

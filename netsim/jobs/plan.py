@@ -35,7 +35,7 @@ from netsim.workload import JobColumns, JobSpec, Stage, Workload
 def has_operations(job: JobSpec) -> bool:
     """Whether the ranks of a job compute, or its iterations overlap; see `operations_of`."""
     return (job.operations is not None or is_ranked(job.stages)
-            or is_ranked_pattern(job.pattern))
+            or (job.pattern is not None and is_ranked_pattern(job.pattern)))
 
 
 def count_operations(job: JobSpec) -> int:
@@ -327,7 +327,7 @@ def with_drawn_ranks(spec: JobSpec, seed: int) -> JobSpec:
     The job's own computation then becomes that of each rank, before the first stages. Iterations
     overlap, so that sizes cannot be redrawn in each.
     """
-    if not is_ranked_pattern(spec.pattern):
+    if spec.pattern is None or not is_ranked_pattern(spec.pattern):
         return spec
     if spec.redraw and spec.iterations > 1:
         raise InputError(f"job {spec.id}: redraw: its iterations overlap, and so have the same "

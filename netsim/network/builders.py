@@ -77,8 +77,7 @@ def big_switch(hosts: int | Sequence[str], capacity: Quantity | Sequence[Quantit
     refuse_set(hosts, "hosts")
     names = tuple(hosts) if isinstance(hosts, Sequence) and not isinstance(hosts, str) else ()
     count = as_whole(len(names) if names else hosts, "hosts", 1, _MOST_HOSTS)
-    with about("hosts"):
-        check_limit("hosts", count, where="hosts", otherwise=_MOST_HOSTS)
+    check_limit("hosts", count, where="hosts", otherwise=_MOST_HOSTS)
     ports = []
     for key, own in (("egress", egress), ("ingress", ingress)):
         with about("capacity" if own is None else key):

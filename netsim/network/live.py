@@ -31,14 +31,6 @@ def parts_of(network: Topology) -> Topology:
     return LiveTrunks(network) if isinstance(network, SprayedNetwork) else network
 
 
-def usable_parts(network: Topology) -> NDArray[np.float64]:
-    """Return a copy of the usable capacities of the links of `parts_of` a network."""
-    usable = network.usable
-    if isinstance(network, SprayedNetwork):
-        usable = np.concatenate((usable, network.cables.usable[network.members]))
-    return usable.copy()
-
-
 def live_network(network: GraphTopology) -> LiveNetwork:
     """Return a network with routes that avoid links while they are dead."""
     return LiveTrunks(network) if isinstance(network, SprayedNetwork) else LiveNetwork(network)

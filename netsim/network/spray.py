@@ -130,6 +130,11 @@ class SprayedNetwork(GraphTopology):
         """Return the links that lead from or to a switch, or trunks that have such links."""
         return np.unique(self.trunk_of[self.cables.links_of_switch(name)])
 
+    @property
+    def usable_parts(self) -> NDArray[np.float64]:
+        """A copy of `usable`, followed by what flows can use of the members of trunks."""
+        return np.concatenate((self.usable, self.cables.usable[self.members]))
+
     def set_wire(self, wire: Wire) -> None:
         """Set the latency, efficiency and packets of cables; members of a trunk must be alike."""
         self.cables.set_wire(wire)

@@ -233,6 +233,11 @@ class Topology:
         return usable
 
     @property
+    def usable_parts(self) -> NDArray[np.float64]:
+        """A copy of `usable`; of a network of trunks, also that of the members of trunks."""
+        return self.usable.copy()
+
+    @property
     def links(self) -> int:
         """Number of links."""
         return len(self.link_names)
@@ -516,15 +521,20 @@ class BigSwitch(Topology):
         if len(self._nodes) != len(out):
             raise InputError(f"network {name!r}: {len(self._nodes)} names for {len(out)} hosts",
                              "hosts")
-        with about("hosts"):
-            for host in hosts:
-                if as_name(host, f"network {name!r}: the name of a host").isdecimal():
-                    raise InputError(f"network {name!r}: {host!r} names a host, but looks like the "
-                                     "number of one")
-            refuse_twice((*hosts, _SWITCH), f"network {name!r}: two nodes are named")
+        if hosts:
+            self._check_hosts(name, hosts)
         names = [f"{port}-{host}" for port in ("egress", "ingress") for host in self._nodes]
         super().__init__(name, len(out), np.concatenate((out, into)), names,
                          loopback_uses_ports=loopback_uses_ports)
+
+    @staticmethod
+    @about("hosts")
+    def _check_hosts(name: str, hosts: Sequence[str]) -> None:
+        for host in hosts:
+            if as_name(host, f"network {name!r}: the name of a host").isdecimal():
+                raise InputError(f"network {name!r}: {host!r} names a host, but looks like the "
+                                 "number of one")
+        refuse_twice((*hosts, _SWITCH), f"network {name!r}: two nodes are named")
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

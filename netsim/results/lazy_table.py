@@ -160,6 +160,21 @@ Columns = Mapping[str, NDArray[Any]] | NDArray[Any]
 _CHUNK = 1 << 14
 
 
+class FrameColumns:
+    """Columns that become a data frame when asked for; most runs of a script need no pandas."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        # Copied, as the run may go on.
+        self._columns = {name: np.array(each) if isinstance(each, np.ndarray) else each
+                         for name, each in columns.items()}
+
+    def frame(self) -> pd.DataFrame:
+        """Make the data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self._columns)
+
+
 class LazyTable:
     """Rows of a table, with the order and columns that its data frame will have.
 

@@ -20,7 +20,7 @@ from netsim.base.tables import read_csv, read_parquet
 from netsim.base.units import Quantity, format_count, format_seconds
 from netsim.base.values import known_names
 from netsim.errors import InputError, NotRecordedError
-from netsim.results.lazy_table import LazyTable
+from netsim.results.lazy_table import FrameColumns, LazyTable
 from netsim.results.store import LARGE, TABLES, Records, save_records
 from netsim.results.summary import OF_RUN, summarise
 from netsim.text import bare_names, visible
@@ -412,11 +412,12 @@ class _LazyTable:
         table = result.__dict__[self._name]
         if table is None:
             raise not_recorded(result.run, self._name)
-        if isinstance(table, LazyTable):
+        if isinstance(table, LazyTable | FrameColumns):
             table = result.__dict__[self._name] = table.frame()
         return table
 
-    def __set__(self, result: Result, table: pd.DataFrame | LazyTable | None) -> None:
+    def __set__(self, result: Result, table: pd.DataFrame | LazyTable | FrameColumns | None
+                ) -> None:
         result.__dict__[self._name] = table
 
 
@@ -424,7 +425,7 @@ class _LazyTable:
 _TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",
            *EDGE_TABLES)
 
-for _name in _TABLES:
+for _name in ("jobs", *_TABLES):
     setattr(Result, _name, _LazyTable(_name))
 
 
@@ -462,7 +463,7 @@ def table_of(result: Result, name: str) -> pd.DataFrame | LazyTable | None:
 
 def records_of(result: Result) -> Records:
     """Return the parts of a result that are stored; see `asked_for`."""
-    kept = vars(asked_for(result))
+    kept = {**vars(asked_for(result)), "jobs": result.jobs}
     return Records({name: kept[name] for name in TABLES}, result.run, result.spec)
 
 

@@ -27,6 +27,7 @@ from netsim.jobs.plan import JobPlan, ecmp_key, place_randomly, with_drawn_ranks
 from netsim.jobs.process import JobProcess, process_of
 from netsim.network import BigSwitch, Topology
 from netsim.predictors import Forecast
+from netsim.results.lazy_table import FrameColumns
 from netsim.scripting.coflow import Coflow, ScriptRecorder, Sent
 from netsim.scripting.job import Job, SubmittedJob
 from netsim.simulation.events import Change, FaultEvent
@@ -352,7 +353,7 @@ class ProgramRun(Run, JobHost):
             tables["coflows"] = self._with_unfinished(tables["coflows"].frame())
         return {**tables, "other_coflows": recorder.other_coflows(self._cancelled), "jobs": jobs}
 
-    def _jobs(self) -> pd.DataFrame:
+    def _jobs(self) -> FrameColumns:
         for running in self._submitted.values():
             running.report()
         self._see_starts()
@@ -364,7 +365,7 @@ class ProgramRun(Run, JobHost):
                           coflows=[job.done for job in jobs], nbytes=[job.nbytes for job in jobs])
 
     def jobs_now(self) -> pd.DataFrame:
-        jobs = self._jobs()
+        jobs = self._jobs().frame()
         jobs.insert(2, "state", [
             "running" if not job.ended else "cancelled" if math.isnan(job.finish_s) else "done"
             for job in self.jobs])

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import is_digits
 from netsim.cluster.cluster import Cluster
-from netsim.engine.as_coflows import CoflowExecution
-from netsim.engine.engine import Engine
 from netsim.errors import InputError
 from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
@@ -27,10 +25,13 @@ from netsim.network.live import (
     live_network,
     moves_flows,
     parts_of,
-    usable_parts,
 )
 from netsim.results.link_recorder import LinkRecorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
+
+if TYPE_CHECKING:
+    from netsim.engine.as_coflows import CoflowExecution
+    from netsim.engine.engine import Engine
 
 #: The most names in a message.
 _MOST_NAMED = 5
@@ -64,12 +65,12 @@ class Faults:
                  where: Topology | Cluster) -> None:
         self.where = where
         self.given = network = where.network if isinstance(where, Cluster) else where
-        self._changes = changes_of(events, where)
+        self._changes = [] if events == () else changes_of(events, where)
         #: Whether an event stops jobs, all of which then need processes.
         self.restarts = any(change.restart for change in self._changes)
         #: The largest capacity that each link of `parts` has during the run, in bytes per second,
         #: for lower bounds; inf for links that flows may avoid, as routes are then not known.
-        self.most_capacity = usable_parts(network)
+        self.most_capacity = network.usable_parts
         for change in self._changes:
             for link, capacity in change.capacity.items():
                 self.most_capacity[link] = max(self.most_capacity[link], capacity)

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.edge.setting import EdgeSetting, Floats
 from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import WAITED
 from netsim.jobs.process import JobProcess
 from netsim.simulation.events import RunEvent
+
+if TYPE_CHECKING:
+    from netsim.edge.setting import EdgeSetting
+
+Floats = NDArray[np.float64]
 
 
 class Listeners:

@@ -33,6 +33,7 @@ from netsim.jobs.plan import JobPlan, has_operations
 from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
+from netsim.results.lazy_table import FrameColumns
 from netsim.results.recorder import Recorder
 from netsim.results.tables import CoflowNumbers
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus
@@ -289,7 +290,7 @@ class OnCluster(Run):
         servers = np.bincount(pairs // self.cluster.servers, minlength=len(held))
         return {"fragmentation": float(np.mean(servers / (np.searchsorted(most, sizes) + 1)))}
 
-    def _jobs(self) -> pd.DataFrame:
+    def _jobs(self) -> FrameColumns:
         jobs, engine = self.workload.jobs, self.engine
         gpus, servers, placement = self._held()
         return jobs_table(

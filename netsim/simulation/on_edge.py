@@ -29,6 +29,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
+from netsim.results.lazy_table import FrameColumns
 from netsim.results.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import ChunkRun
 from netsim.schedulers.registry import SCHEDULERS, schedules
@@ -361,7 +362,7 @@ class _Tables:
         return {f"{name}_mean": float(np.exp(np.log(values).mean())) if len(values) else 1.0
                 for name, values in known.items()}
 
-    def jobs(self) -> pd.DataFrame:
+    def jobs(self) -> FrameColumns:
         setting, schedule, specs = self._setting, self._schedule, self._setting.jobs
         at_edge = schedule.cloud_chunks < setting.chunks
         exchanged = np.array([job.exchange_bytes(job.chunks) * job.batches for job in specs])
@@ -380,7 +381,7 @@ class _Tables:
     def jobs_now(self, now: float) -> pd.DataFrame:
         """Return the table of jobs with their states."""
         schedule, training = self._schedule, self._schedule.training
-        jobs, count = self.jobs(), len(self._setting.jobs)
+        jobs, count = self.jobs().frame(), len(self._setting.jobs)
         state = np.select([jobs["finish_s"].notna(), jobs["start_s"].notna(),
                            jobs["arrival_s"] <= now], ["done", "running", "waiting"], "to come")
         jobs.insert(2, "state", state)

@@ -27,6 +27,7 @@ from netsim.jobs.single import SingleCoflows, SingleColumns, is_single, of_colum
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
 from netsim.operations import Programs
+from netsim.results.lazy_table import FrameColumns
 from netsim.results.recorder import Recorder
 from netsim.results.tables import CoflowNumbers
 from netsim.simulation.events import Change, FaultEvent, RunEvent
@@ -318,7 +319,7 @@ class OnNetwork(Run):
                 "alone there; where a host is a GPU, give them different ones (hosts=), or use a "
                 "scheduler, which gives them free GPUs")
 
-    def _jobs(self) -> pd.DataFrame:
+    def _jobs(self) -> FrameColumns:
         specs, recorder = self.workload.jobs, self.recorder
         start_s = recorder.start_s.copy()
         lower_bound_s = self.singles.lower_bounds(self.env.now)

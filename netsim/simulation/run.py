@@ -31,7 +31,7 @@ from netsim.jobs.fitting import chosen_algorithms
 from netsim.jobs.plan import with_drawn_ranks
 from netsim.jobs.process import JobProcess
 from netsim.network import Topology
-from netsim.predictors import Forecast
+from netsim.results.lazy_table import FrameColumns
 from netsim.results.link_recorder import named_ends
 from netsim.results.result import Result, result_of
 from netsim.simulation.events import Change, FaultEvent, RunEvent, changes_of
@@ -41,6 +41,7 @@ from netsim.workload import History, JobSpec, Workload, column
 
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
+    from netsim.predictors import Forecast
 
 Floats = NDArray[np.float64]
 
@@ -329,7 +330,7 @@ class Run:
     def jobs_now(self) -> pd.DataFrame:
         """Tabulate all jobs with their states; see `Simulation.jobs`."""
         shown = self.stopped()
-        jobs: pd.DataFrame = shown.tables()["jobs"]
+        jobs: pd.DataFrame = shown.tables()["jobs"].frame()
         if shown.fabric is not None:  # of what is in flight, too
             rows = shown.fabric.table.coflows
             sent = rows[rows["start"] >= 0]
@@ -480,6 +481,8 @@ def forecast_of(allocator: Allocator, history: History | None) -> Forecast | Non
     """Make the forecast of iterations for an allocator that uses predictions, else None."""
     if allocator.information != "predicted":
         return None
+    from netsim.predictors import Forecast
+
     made = Forecast(allocator.predictor, history)
     if not history and not made.predictor.clairvoyant:
         raise InputError(
@@ -492,7 +495,7 @@ def forecast_of(allocator: Allocator, history: History | None) -> Forecast | Non
 def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finish_s: Floats,
                coflows: ArrayLike, nbytes: ArrayLike, lower_bound_s: Floats,
                iterations: Sequence[int] | None = None, ranks: Sequence[int] | None = None,
-               **more: Any) -> pd.DataFrame:
+               **more: Any) -> FrameColumns:
     """Make the table of jobs; see `netsim.Result`.
 
     Times are in seconds, and NaN for what has not happened; `more` has further columns. By default,
@@ -500,7 +503,7 @@ def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finis
     """
     iterations = column(jobs, "iterations") if iterations is None else iterations
     ranks = column(jobs, "ranks") if ranks is None else ranks
-    return pd.DataFrame({
+    return FrameColumns({
         "job": np.array(column(jobs, "id"), np.int64), "name": column(jobs, "name"),
         "arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s,
         "jct_s": finish_s - arrival_s, "iterations": np.array(iterations, np.int64),

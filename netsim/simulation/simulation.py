@@ -6,18 +6,17 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from copy import copy, deepcopy
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import Node, known_names
-from netsim.cluster import Cluster
-from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.allocator import Allocator, Undecided
 from netsim.network import Topology
@@ -29,6 +28,10 @@ from netsim.simulation.run import Run, interrupt_with_status
 from netsim.simulation.run_spec import RunSpec
 from netsim.simulation.targets import make_run
 from netsim.workload import JobSpec, Workload
+
+if TYPE_CHECKING:
+    from netsim.cluster import Cluster
+    from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 
 #: Steps, or coflows, between two reports of progress.
 _REPORT_EVERY = 4096
@@ -142,6 +145,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             run.hold_at(limit)
         self._limit = limit
         with (interrupt_with_status(run.so_far),
+              nullcontext() if progress is False else
               show_progress(progress, run.total, run.counts) as report):
             self._go(limit, report if progress else None)
         self._wall_s += time.perf_counter() - started
@@ -474,7 +478,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
 
 def simulate_spec(spec: RunSpec, progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate a run that is described; see `simulate`."""
-    check_progress(progress)
+    if progress:
+        check_progress(progress)
     sim = Simulation.of(spec)
     if spec.symmetry:
         sim.see_symmetry()

@@ -36,7 +36,8 @@ def built(spec: RunSpec) -> tuple[Any, Any]:
     """
     if not isinstance(spec.network, Topology | str | Path):
         return _scheduled().built(spec)
-    network = as_network(spec.network)
+    network = (as_network(spec.network) if isinstance(spec.network, str | Path) else
+               spec.network)
     if network.gpu_servers is not None and {"scheduler", "placement", "execution",
                                             "preemption"}.intersection(spec.given):
         return _scheduled().built(spec)

@@ -85,8 +85,6 @@ def is_ranked_pattern(pattern: Any) -> bool:
 
     A pattern that cannot be made has none; it is an error when its stages are drawn.
     """
-    if pattern is None:
-        return False
     if not isinstance(pattern, str | Mapping):
         return bool(getattr(pattern, "ranked", False))
     name, key = ((pattern, pattern) if isinstance(pattern, str)
