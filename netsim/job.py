@@ -502,14 +502,19 @@ def first_hosts(count: int) -> tuple[int | str, ...]:
     return _interned(tuple(range(count)))
 
 
-def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
-    """An attribute of all jobs, without making objects of jobs stored as columns.
+def columns_of(jobs: Sequence[Any], *names: str) -> list[Sequence[Any]]:
+    """Return attributes of all jobs, without making objects of jobs stored as columns.
 
     These have only the attributes of `JobColumns.column`.
     """
     if isinstance(jobs, JobColumns):
-        return jobs.column(name)
-    return [getattr(job, name) for job in jobs]
+        return [jobs.column(name) for name in names]
+    return [[getattr(job, name) for job in jobs] for name in names]
+
+
+def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
+    """Return one of the `columns_of` jobs."""
+    return columns_of(jobs, name)[0]
 
 
 def delays_stages(jobs: Sequence[Any]) -> bool:

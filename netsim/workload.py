@@ -44,7 +44,14 @@ from netsim.columns import (
 )
 from netsim.errors import InputError
 from netsim.history import UNKNOWN, History, group_number, joined
-from netsim.job import JobColumns, JobSpec, Stage, column, delays_stages, first_hosts
+from netsim.job import (
+    JobColumns,
+    JobSpec,
+    Stage,
+    column,
+    delays_stages,
+    first_hosts,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -475,7 +475,7 @@ _AFRESH = int(Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB
 class Policy:
     """Asks an allocator for the rates of the flows in a table."""
 
-    def __init__(self, allocator: Allocator, table: FlowTable, running: Running,
+    def __init__(self, allocator: Allocator, table: FlowTable, running: Running | None,
                  checker: AllocationChecker, job_of: Callable[[int], Any] = JobLabel) -> None:
         self.allocator, self.checker = allocator, checker
         self.title = f"allocator {allocator.title}"  #: in messages

@@ -94,7 +94,7 @@ def of_specs(jobs: Sequence[JobSpec], members: Sequence[int],
                   for stage in stages]),
         np.array([math.nan if stage.overhead_s is None else stage.overhead_s
                   for stage in stages]),
-        np.array([len(_flows(stage)) for stage in stages], np.int64),
+        np.array([_flows(stage).nbytes.size for stage in stages], np.int64),
         np.array([-1 if stage.coflow_id is None else stage.coflow_id for stage in stages],
                  np.int64),
         [stage.name for stage in stages], partial(_sent_of_specs, specs, place))
@@ -104,7 +104,7 @@ def _sent_of_specs(specs: Sequence[JobSpec], place: Callable[[JobSpec], Ints], w
     chosen = [specs[k] for k in which.tolist()]
     stages = [job.stages[0] for job in chosen]
     flows = [_flows(stage) for stage in stages]
-    counts = np.array([len(each) for each in flows], np.int64)
+    counts = np.array([each.nbytes.size for each in flows], np.int64)
     hosts, first = _hosts(chosen, place)
     shift = np.repeat(first, counts)
     return Sent(hosts[np.concatenate([each.src for each in flows]) + shift],

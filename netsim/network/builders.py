@@ -80,8 +80,11 @@ def big_switch(hosts: int | Sequence[str], capacity: Quantity | Sequence[Quantit
     check_limit("hosts", count, where="hosts", otherwise=_MOST_HOSTS)
     ports = []
     for key, own in (("egress", egress), ("ingress", ingress)):
-        with about("capacity" if own is None else key):
+        try:
             ports.append(_per_host(capacity if own is None else own, count, f"{key} capacity"))
+        except InputError as error:
+            error.key = "capacity" if own is None else key
+            raise
     return BigSwitch(*ports, name=name, loopback_uses_ports=loopback_uses_ports, hosts=names)
 
 

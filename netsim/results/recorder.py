@@ -102,6 +102,7 @@ class CoflowRecorder(LinkRecorder):
         super().__init__(record, network, beside, on_wire)
         self._keeps_flows = "flows" in self._rows
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
+        self.keeps_computations = "computations" in self._rows  #: on ranks
         self._stages: dict[str, int] = {}
         self._flows_of: dict[CoflowEvent, bytes] = {}
         self._computing: dict[str, int] = {}  # names of computations, and of streams
@@ -116,7 +117,7 @@ class CoflowRecorder(LinkRecorder):
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
                  start: float, end: float) -> None:
         """Record a computation on a rank."""
-        if "computations" in self._rows:
+        if self.keeps_computations:
             name = operations.name_of(operation)
             stream = operations.streams[operations.stream[operation]]
             self._computed.append((self._id_of(job.index), iteration, operations.rank[operation],
@@ -306,11 +307,6 @@ class Recorder(CoflowRecorder):
         self.finish_s[job] = finish
         if self.listener is not None:
             self.listener.job_done(job)
-
-    @property
-    def keeps_computations(self) -> bool:
-        """Whether computations on ranks are recorded."""
-        return "computations" in self._rows
 
     def operations_begun(self, operations: Operations) -> NDArray[np.int64]:
         """Note a job of operations; return the number of the name of each operation that sends."""

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.fabric.records import FLOW
+from netsim.job import columns_of
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.jobs.plan import count_operations, drawn_stages, has_operations
-from netsim.workload import JobColumns, JobSpec, Stage, Workload, column
+from netsim.workload import JobColumns, JobSpec, Stage, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,12 +38,13 @@ class CoflowNumbers:
 
     def __init__(self, workload: Workload, emitted: bool = True) -> None:
         self._jobs = jobs = workload.jobs
-        self.job_ids = np.array(column(jobs, "id"), np.int64)
+        ids, iterations = columns_of(jobs, "id", "iterations")
+        self.job_ids = np.array(ids, np.int64)
         #: Stages of each job per iteration.
         self.stages = (np.array(_stage_counts(jobs), np.int64) if emitted else
                        np.zeros(len(jobs), np.int64))
         #: Coflows of each job in all iterations.
-        self.coflows = self.stages * np.array(column(jobs, "iterations"), np.int64)
+        self.coflows = self.stages * np.array(iterations, np.int64)
         self._first = np.cumsum(self.coflows) - self.coflows
         self.total = int(self.coflows.sum())  #: including stages without flows
         taken = _own_ids(jobs)

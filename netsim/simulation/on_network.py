@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.allocators import make_allocator
 from netsim.base.lazy import pd
-from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import Node, as_whole
 from netsim.errors import InputError, NetsimWarning, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
@@ -30,9 +29,10 @@ from netsim.operations import Programs
 from netsim.results.lazy_table import FrameColumns
 from netsim.results.recorder import Recorder
 from netsim.results.tables import CoflowNumbers
-from netsim.simulation.events import Change, FaultEvent, RunEvent
+from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.run import Run, forecast_of, jobs_table
+from netsim.simulation.run_spec import TIMELINE, RunSpec
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 #: The most waiting ranks that a message names.
@@ -42,31 +42,27 @@ _MOST_STUCK = 8
 class OnNetwork(Run):
     """A run of jobs that run as coflows on a network when they arrive.
 
-    `beside` names further tables to record; the other arguments are those of `netsim.simulate`.
+    The network and the workload of `spec` are given as they are, not by name.
     """
 
     counts = "coflows"
     fabric: FabricProcess
 
-    def __init__(self, network: Topology, workload: Workload, allocator: Allocator,
-                 observe_interval: Quantity = 0, seed: int = 0, record: Sequence[str] = (),
-                 events: Sequence[FaultEvent | Mapping[str, Any]] = (), check: bool = True,
-                 beside: Sequence[str] = (),
-                 stragglers: Mapping[Node, float] | None = None) -> None:
-        interval = parse_seconds(observe_interval, "observe_interval")
-        as_whole(seed, "seed")
-        self.workload = workload = all_fitted(workload, network, seed)
-        self.seed = seed
+    def __init__(self, network: Topology, workload: Workload, spec: RunSpec) -> None:
+        self.seed = spec.seed
+        allocator = make_allocator(spec.allocator)
+        self.workload = workload = all_fitted(workload, network, spec.seed)
         self.forecast = forecast_of(allocator, workload.history)
-        self.faults = Faults(events, network)
+        self.faults = Faults(spec.events, network)
         self.network = network
-        self.slowness = (np.ones(network.hosts) if stragglers is None else
-                         factors_of(stragglers, network.hosts, network.hosts_at))
+        self.slowness = (np.ones(network.hosts) if spec.stragglers is None else
+                         factors_of(spec.stragglers, network.hosts, network.hosts_at))
         self.numbers = CoflowNumbers(workload)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)
         count = len(workload)
-        self.recorder = Recorder(record, count, self.numbers, network, beside,
+        self.recorder = Recorder(spec.record, count, self.numbers, network,
+                                 TIMELINE if spec.timeline else (),
                                  delays_stages(workload.jobs),
                                  self.env if network.wire.timed else None)
         finished = self.recorder.finished_without_process
@@ -76,7 +72,7 @@ class OnNetwork(Run):
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
             self.env, self.faults.network, allocator, self.arrival_s,
-            observe_interval=interval, check=check, source=self.singles,
+            observe_interval=float(spec.observe_interval), check=spec.check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished,
             ended=self.recorder.job_finished, job_of=self._job_of)
         self.fabric.table.jobs["gpus"] = column(workload.jobs, "ranks")

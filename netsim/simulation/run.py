@@ -27,6 +27,7 @@ from netsim.fabric.clock import LAST, Clock, call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
+from netsim.job import columns_of
 from netsim.jobs.fitting import chosen_algorithms
 from netsim.jobs.plan import with_drawn_ranks
 from netsim.jobs.process import JobProcess
@@ -501,10 +502,11 @@ def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finis
     Times are in seconds, and NaN for what has not happened; `more` has further columns. By default,
     `iterations` and `ranks` are those that jobs say.
     """
-    iterations = column(jobs, "iterations") if iterations is None else iterations
-    ranks = column(jobs, "ranks") if ranks is None else ranks
+    if iterations is None:
+        iterations, ranks = columns_of(jobs, "iterations", "ranks")
+    ids, names = columns_of(jobs, "id", "name")
     return FrameColumns({
-        "job": np.array(column(jobs, "id"), np.int64), "name": column(jobs, "name"),
+        "job": np.array(ids, np.int64), "name": names,
         "arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s,
         "jct_s": finish_s - arrival_s, "iterations": np.array(iterations, np.int64),
         "ranks": np.array(ranks, np.int64), "coflows": coflows, "bytes": nbytes,

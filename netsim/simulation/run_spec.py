@@ -90,11 +90,6 @@ class RunSpec:
                 until=optional(partial(parse_seconds, strict=True)))
 
     @property
-    def interval(self) -> float:
-        """The observe interval in seconds."""
-        return float(self.observe_interval)
-
-    @property
     def given(self) -> list[str]:
         """The arguments that differ from their defaults, and the tables to record that differ.
 

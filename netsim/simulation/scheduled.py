@@ -76,7 +76,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable
         refuse_arguments("cluster by a model", spec.given)
     allocator = make_allocator(spec.allocator) if on_fabric else None
     return partial(OnCluster, cluster, rings, policies, faults, spec.seed, spec.record, factors,
-                   allocator, spec.interval, spec.check, preemption,
+                   allocator, float(spec.observe_interval), spec.check, preemption,
                    TIMELINE if spec.timeline and on_fabric else ())
 
 
@@ -100,7 +100,7 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, spec: RunSpec) -> Callab
                          transport=TRANSPORTS.to_dict(transport)["name"])
     setting, decider, kind = edge_inputs_of(system, workload, spec.scheduler, transport,
                                             spec.seed, spec.epsilon, spec.allocator, spec.events)
-    sharing = LinkSettings(spec.allocator, spec.interval,
+    sharing = LinkSettings(spec.allocator, float(spec.observe_interval),
                            capacities_of(spec.events, system.network) if spec.events else (),
                            spec.check, recorder if recorder.watches_fabric else None)
     preemption = None if spec.preemption is None else preemption_on_edge(spec.preemption, decider)

@@ -136,6 +136,10 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             or a listener, or Ctrl-C, closes the run: it can then neither continue nor be inspected.
         """
         limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
+        self._run_until(limit, progress)
+        return self
+
+    def _run_until(self, limit: float, progress: bool | Callable[[int, int], None]) -> None:
         run, started = self._run, time.perf_counter()
         self._refuse_while_stepping("run")
         if limit < run.now:
@@ -149,7 +153,6 @@ check, scheduler, placement, execution, epsilon, transport, preemption
               show_progress(progress, run.total, run.counts) as report):
             self._go(limit, report if progress else None)
         self._wall_s += time.perf_counter() - started
-        return self
 
     def _go(self, limit: float, report: Callable[[int, int], None] | None) -> None:
         run, reported = self._run, 0 if report is None else self._run.done
@@ -483,6 +486,7 @@ def simulate_spec(spec: RunSpec, progress: bool | Callable[[int, int], None] = F
     sim = Simulation.of(spec)
     if spec.symmetry:
         sim.see_symmetry()
-    result = sim.run(spec.until, progress).result()
+    sim._run_until(math.inf if spec.until is None else float(spec.until), progress)
+    result = sim.result()
     sim.close()
     return result

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from netsim.allocators import make_allocator
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.simulation.on_network import OnNetwork
 from netsim.simulation.run import Run
 from netsim.simulation.run_spec import (
-    TIMELINE,
     RunSpec,
     refuse_arguments,
 )
@@ -63,7 +61,5 @@ def _maker(spec: RunSpec) -> Callable[[], Run]:
     if not isinstance(what, Topology):
         made: Callable[[], Run] = _scheduled().maker(what, jobs, spec)
         return made
-    target = OnNetwork(what, jobs, make_allocator(spec.allocator), spec.interval, spec.seed,
-                       spec.record, spec.events, spec.check, TIMELINE if spec.timeline else (),
-                       spec.stragglers)
-    return lambda: target
+    made_run = OnNetwork(what, jobs, spec)
+    return lambda: made_run

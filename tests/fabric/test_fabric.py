@@ -8,7 +8,8 @@ import pytest
 import netsim
 from netsim import Allocation, Allocator, Event, JobSpec, Stage, Workload
 from netsim.errors import AllocationError, InputError, StalledError, UnknownNameError
-from netsim.simulation.on_network import OnNetwork
+from netsim.simulation.run_spec import RunSpec
+from netsim.simulation.targets import make_run
 from tests.pairs import some
 
 MB = 1e6
@@ -522,7 +523,7 @@ class TestFaultsThatWere:
                 most.append(len(run.fabric._alarm._set))
                 return Allocation(view.maxmin())
 
-        run = OnNetwork(NET, netsim.Workload(jobs), Count(), record=("jobs",))
+        run = make_run(RunSpec(network=NET, workload=jobs, allocator=Count(), record=("jobs",)))
         while not run.ended:
             run.step()
         assert max(most) <= 4
