@@ -481,7 +481,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
 
 def simulate_spec(spec: RunSpec, progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate a run that is described; see `simulate`."""
-    if progress:
+    if progress is not False:
         check_progress(progress)
     sim = Simulation.of(spec)
     if spec.symmetry:

@@ -306,8 +306,8 @@ def test_a_fork_and_its_origin_do_not_feel_each_other(scheduler):
     other = forked(run)
     other.submit(EdgeJob(id=2, compute_s=0.5, arrival_s=1.5))
     assert tables(go(run)) == tables(go(start(ONE, TWO, way)))
-    assert len(go(other).tables()["jobs"]) == 3
-    assert len(run.tables()["jobs"]) == 2
+    assert len(go(other).tables()["jobs"].frame()) == 3
+    assert len(run.tables()["jobs"].frame()) == 2
 
 
 # --- jobs that are submitted ---------------------------------------------------------------
@@ -399,7 +399,7 @@ def test_a_link_changes():
     run.change(FaultEvent(run.now, host=0, kind="fail"))
     assert go(run, 3).flows()["rate"].tolist() == [0]
     run.change(FaultEvent(run.now, host=0, kind="repair"))
-    assert go(run).tables()["jobs"]["finish_s"].tolist() == [6.5]
+    assert go(run).tables()["jobs"].frame()["finish_s"].tolist() == [6.5]
     carried = run.tables()["links"].frame()
     assert carried[carried["link"] == "ingress-0"]["capacity"].tolist() == [2, 1, 0, 2]
 
@@ -410,7 +410,7 @@ def test_what_is_done_is_as_an_event_that_was_planned():
     planned = start(NARROW, [UPLOAD], way, events=[{"at": 1, "link": "ingress-0", "capacity": 1}])
     run = go(start(NARROW, [UPLOAD], way), 1)
     narrow(run)
-    found, wanted = (each.tables()["jobs"] for each in (go(run), go(planned)))
+    found, wanted = (each.tables()["jobs"].frame() for each in (go(run), go(planned)))
     assert found.equals(wanted)
 
 
@@ -423,7 +423,7 @@ def test_another_allocator_from_now_on():
     assert run.flows()["left_bytes"].tolist() == [2, 2]
     run.set_allocator("fifo")
     assert type(run.allocator).__name__ == "FIFO"
-    assert go(run).tables()["jobs"]["uploaded_s"].tolist() == [3, 4]
+    assert go(run).tables()["jobs"].frame()["uploaded_s"].tolist() == [3, 4]
     assert run.identity()["allocator"]["name"] == "fifo"
 
 
@@ -431,7 +431,7 @@ def test_another_observe_interval_from_now_on():
     run = go(start(NARROW, [UPLOAD], ("a-online", "fabric", "maxmin")), 1)
     assert run.observe_interval == 0
     run.set_observe_interval("2.5s")
-    assert go(run).tables()["jobs"]["uploaded_s"].tolist() == [5]
+    assert go(run).tables()["jobs"].frame()["uploaded_s"].tolist() == [5]
     assert run.identity()["observe_interval"] == 2.5
 
 
@@ -500,7 +500,7 @@ def test_who_listens_hears_of_each_job_when_it_is_time(instance, way):
         heard.append(event)
     run.listen(hear)
     assert tables(go(run)) == tables(go(start(*instance, way)))
-    jobs = run.tables()["jobs"].set_index("job")
+    jobs = run.tables()["jobs"].frame().set_index("job")
     for kind, name in (("job-arrived", "arrival_s"), ("job-started", "start_s"),
                        ("job-done", "finish_s")):
         told = {event.job: event.at_s for event in heard if event.kind == kind}
@@ -522,7 +522,7 @@ def test_who_listens_may_change_the_run():
         if event.kind == "job-done" and run.total < 3:
             run.submit(EdgeJob(id=run.total, compute_s=4, arrival_s=event.at_s))
     run.listen(hear)
-    assert go(run).tables()["jobs"]["finish_s"].tolist() == [5, 9, 13]
+    assert go(run).tables()["jobs"].frame()["finish_s"].tolist() == [5, 9, 13]
     assert heard == [(kind, at) for at in (0, 5, 9)
                      for kind, at in (("job-arrived", at), ("job-started", at),
                                       ("job-done", {0: 5, 5: 9, 9: 13}[at]))]
