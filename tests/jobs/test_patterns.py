@@ -99,3 +99,12 @@ def test_parameter_server_needs_a_worker_and_a_server():
 def test_more_flows_than_there_is_memory_for_are_refused_before_any_is_made(pattern):
     with pytest.raises(InputError, match=r"10,000 ranks would have .* at most 20,000,000"):
         make_pattern(pattern).stages(10_000, 1e6, np.random.default_rng(0))
+
+
+def test_netsims_patterns_are_made_once():
+    """By name and options, of which True is not 1."""
+    assert make_pattern("all-reduce") is make_pattern({"name": "all-reduce"})
+    assert make_pattern({"name": "broadcast", "chunks": 1}) is make_pattern(
+        {"name": "broadcast", "chunks": 1})
+    with pytest.raises(InputError, match="chunks must be a whole number"):
+        make_pattern({"name": "broadcast", "chunks": True})

@@ -72,11 +72,27 @@ def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
     """Make the pattern that a job names; an instance is returned as it is, since it has no state.
 
     A pattern is named by an entry of `PATTERNS` or ``"module:Class"``, with options as in
-    ``"parameter-server:servers=2"``; by ``{"name": ..., option: ...}``; or by its class.
+    ``"parameter-server:servers=2"``; by ``{"name": ..., option: ...}``; or by its class. Those of
+    netsim are made once.
     """
     if isinstance(pattern, Pattern) and not isinstance(pattern, type):
         return pattern
+    table = {"name": pattern} if isinstance(pattern, str) else pattern
+    if isinstance(table, Mapping) and table.get("name") in PATTERNS and _KEPT.issuperset(
+            map(type, table.values())):
+        return _made(tuple((name, type(value), value) for name, value in table.items()))
     made: Pattern = PATTERNS.instantiate(pattern)
+    return made
+
+
+#: Types of options by which patterns are kept.
+_KEPT = frozenset((str, int, float, bool))
+
+
+@lru_cache(maxsize=256)
+def _made(options: tuple[tuple[str, type, Any], ...]) -> Pattern:
+    """Make a pattern of netsim; types are in the key because True is equal to 1."""
+    made: Pattern = PATTERNS.instantiate({name: value for name, _, value in options})
     return made
 
 
@@ -85,23 +101,9 @@ def is_ranked_pattern(pattern: Any) -> bool:
 
     A pattern that cannot be made has none; it is an error when its stages are drawn.
     """
-    if not isinstance(pattern, str | Mapping):
-        return bool(getattr(pattern, "ranked", False))
-    name, key = ((pattern, pattern) if isinstance(pattern, str)
-                 else (pattern.get("name"), tuple(pattern.items())))
     try:
-        if name in PATTERNS:  # not a class of the user's, which may be defined again
-            return _is_ranked(key)
-    except TypeError:  # options that cannot be hashed
-        pass
-    return _is_ranked.__wrapped__(key)
-
-
-@lru_cache(maxsize=256)
-def _is_ranked(named: str | tuple[tuple[str, Any], ...]) -> bool:
-    try:
-        return bool(getattr(make_pattern(named if isinstance(named, str) else dict(named)),
-                            "ranked", False))
+        return bool(getattr(make_pattern(pattern) if isinstance(pattern, str | Mapping) else
+                            pattern, "ranked", False))
     except InputError:
         return False
 

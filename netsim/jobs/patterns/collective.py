@@ -402,6 +402,9 @@ class Barrier(Collective):
     collective: ClassVar[str] = "barrier"
 
 
+_STEPS, _AGGREGATE = AllReduce(form="steps"), AllReduce(form="aggregate")
+
+
 @known_names
 @dataclass(frozen=True)
 class RingAllReduce:
@@ -424,4 +427,4 @@ class RingAllReduce:
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
         """Return one stage, or 2(w-1) with `stepwise`; see `Pattern.stages`."""
-        return AllReduce(form="steps" if self.stepwise else "aggregate").stages(ranks, nbytes, rng)
+        return (_STEPS if self.stepwise else _AGGREGATE).stages(ranks, nbytes, rng)
