@@ -139,14 +139,17 @@ def convert(thing: Any, owner: str = "", /, **converters: Callable[[Any, str], A
     Messages call a field by its name, after the `owner` if there is one. The error of the first
     wrong field is raised, and has those of the others.
     """
-    errors = []
+    errors, before = [], f"{owner}: " if owner else ""
     for field, converter in converters.items():
+        value = getattr(thing, field)
         try:
-            object.__setattr__(thing, field, converter(
-                getattr(thing, field), f"{owner}: {field}" if owner else field))
+            converted = converter(value, before + field)
         except InputError as error:
             error.key = field
             errors.append(error)
+        else:
+            if converted is not value:
+                object.__setattr__(thing, field, converted)
     if errors:
         errors[0].others = tuple(errors[1:])
         raise errors[0]

@@ -152,7 +152,8 @@ class _Named(Sequence[Stage]):
 
     def __init__(self, operations: Operations, programs: Programs | None) -> None:
         self._name = operations.name
-        self._stages = tuple(map(Stage, operations.names))
+        self._names = operations.names
+        self._stages: dict[int, Stage] = {}
         self._first = None if programs is None else programs.first
         self._length = len(operations if programs is None else programs)
 
@@ -169,7 +170,10 @@ class _Named(Sequence[Stage]):
         if isinstance(which, slice):
             return tuple(self[k] for k in range(len(self))[which])
         row = which if self._first is None else np.searchsorted(self._first, which, "right") - 1
-        return self._stages[self._name[row]]
+        name = int(self._name[row])
+        if name not in self._stages:
+            self._stages[name] = Stage(self._names[name])
+        return self._stages[name]
 
 
 class _Demands(Sequence[RoutedCoflow | None]):

@@ -67,7 +67,6 @@ PATTERNS = Registry(
             "netsim.Stage", group="patterns")
 
 
-@about("pattern")
 def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
     """Make the pattern that a job names; an instance is returned as it is, since it has no state.
 
@@ -75,13 +74,14 @@ def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
     ``"parameter-server:servers=2"``; by ``{"name": ..., option: ...}``; or by its class. Those of
     netsim are made once.
     """
-    if isinstance(pattern, Pattern) and not isinstance(pattern, type):
-        return pattern
     table = {"name": pattern} if isinstance(pattern, str) else pattern
-    if isinstance(table, Mapping) and table.get("name") in PATTERNS and _KEPT.issuperset(
-            map(type, table.values())):
-        return _made(tuple((name, type(value), value) for name, value in table.items()))
-    made: Pattern = PATTERNS.instantiate(pattern)
+    if isinstance(table, Mapping):
+        if table.get("name") in PATTERNS and _KEPT.issuperset(map(type, table.values())):
+            return _made(tuple((name, type(value), value) for name, value in table.items()))
+    elif isinstance(pattern, Pattern) and not isinstance(pattern, type):
+        return pattern
+    with about("pattern"):
+        made: Pattern = PATTERNS.instantiate(pattern)
     return made
 
 
@@ -90,6 +90,7 @@ _KEPT = frozenset((str, int, float, bool))
 
 
 @lru_cache(maxsize=256)
+@about("pattern")
 def _made(options: tuple[tuple[str, type, Any], ...]) -> Pattern:
     """Make a pattern of netsim; types are in the key because True is equal to 1."""
     made: Pattern = PATTERNS.instantiate({name: value for name, _, value in options})
