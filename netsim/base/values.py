@@ -58,6 +58,8 @@ def plain(value: Any, _what: str = "") -> Any:
         return int(value)
     if isinstance(value, np.floating):
         return float(value)
+    if isinstance(value, np.str_):
+        return str(value)
     return _of_decimal(value) if isinstance(value, Decimal) else value
 
 
@@ -112,6 +114,8 @@ def _check_names(function: Any, args: tuple[Any, ...], given: Mapping[str, Any])
     by_name = [each.name for each in parameters if each.kind is kinds.KEYWORD_ONLY]
     rest = {each.kind for each in parameters} & {kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD}
     owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
+    if len(args) and owner == function.__qualname__ and "." in owner:  # of a subclass, perhaps
+        owner = f"{type(args[0]).__name__}.{function.__name__}"
     own = args[len(inspect.signature(function).parameters) - len(parameters):]
     if by_name and len(own) > len(positional) and kinds.VAR_POSITIONAL not in rest:
         raise InputError(f"{owner}: {own[len(positional)]!r} needs the name of its argument, "
@@ -145,8 +149,9 @@ def convert(thing: Any, owner: str = "", /, **converters: Callable[[Any, str], A
         try:
             converted = converter(value, before + field)
         except InputError as error:
-            error.key = field
-            errors.append(error)
+            for each in (error, *error.others):
+                each.key = field
+                errors.append(each)
         else:
             if converted is not value:
                 object.__setattr__(thing, field, converted)
@@ -240,7 +245,7 @@ def as_flag(value: Any, what: str) -> bool:
 
 def as_choice(value: Any, what: str, choices: Iterable[str]) -> str:
     """Return a value that is one of some strings."""
-    known = list(choices)
+    known, value = list(choices), plain(value)
     if not (isinstance(value, str) and value in known):
         raise UnknownNameError(what, value, known, key=key_of(what))
     return value
@@ -248,6 +253,7 @@ def as_choice(value: Any, what: str, choices: Iterable[str]) -> str:
 
 def as_name(value: Any, what: str) -> str:
     """Return a string that can be written as UTF-8, as in tables of results."""
+    value = value if type(value) is str else plain(value)
     if not isinstance(value, str):
         raise refused(what, "a string", value)
     if not is_utf8(value):

@@ -11,7 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, PrivateAttr, RootModel, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    RootModel,
+    WithJsonSchema,
+    model_validator,
+)
 
 from netsim import network as networks
 from netsim import traces
@@ -28,7 +35,14 @@ from netsim.experiment_file.tables import (
     is_of_edge,
     resolved_edge_jobs,
 )
-from netsim.experiment_file.values import KeyErrors, Seconds, build, check_digest, pinned
+from netsim.experiment_file.values import (
+    KeyErrors,
+    Seconds,
+    build,
+    check_digest,
+    pinned,
+    quantity_schema,
+)
 from netsim.jobs.patterns import make_pattern
 from netsim.network.files import ready_made_folder
 from netsim.traces.formats import Request, resolve
@@ -278,6 +292,10 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     return request, workload if name is None else replace(workload, name=name)
 
 
+#: The form of a rate that is kept as it is given.
+_OF_RATE = WithJsonSchema(quantity_schema("B/s"))
+
+
 class ClusterTable(Table):
     """``[cluster]``: servers with GPUs; on the hosts of ``[network]``, if there is one.
 
@@ -287,10 +305,11 @@ class ClusterTable(Table):
     name: str = "cluster"
     servers: int | None = None
     gpus: int | list[int] | None = None
-    nic: str | float | int | None = None
-    intra: str | float | int = "300GB/s"
+    nic: Annotated[str | float | int | None, _OF_RATE] = None
+    intra: Annotated[str | float | int, _OF_RATE] = "300GB/s"
     draw_gpus: list[int] | None = None  #: numbers from which that of each server is drawn
-    seed: Annotated[int, Field(ge=0)] = 0  #: of these draws; by default, that of the experiment
+    #: of the draws of `draw_gpus`; by default, that of the experiment
+    seed: Annotated[int, Field(ge=0)] = 0
 
     @property
     def is_whole(self) -> bool:

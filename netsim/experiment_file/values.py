@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
@@ -166,9 +166,27 @@ def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequen
     try:
         return make(**table)
     except InputError as error:
-        usual = next((key for key in skeleton if key in table), "")
-        raise KeyErrors((each.key if each.key in table else usual, str(each))
-                        for each in (error, *error.others)) from error
+        raise KeyErrors(_problems(make, table, skeleton, error)) from error
+
+
+def _problems(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequence[str],
+              error: InputError) -> Iterator[tuple[str, str]]:
+    """Yield the keys and messages of an error, and of those that are left without these keys.
+
+    What is made from a table may stop at the first wrong value, and a file should be mended once.
+    """
+    usual = next((key for key in skeleton if key in table), "")
+    wrong = {}
+    for each in (error, *error.others):
+        key = each.key if each.key in table else usual
+        wrong[key] = each
+        yield key, str(each)
+    left = {key: value for key, value in table.items() if key not in wrong}
+    if len(left) < len(table) and wrong.keys().isdisjoint(skeleton):
+        try:
+            make(**left)
+        except InputError as other:
+            yield from _problems(make, left, skeleton, other)
 
 
 def described(error: ValidationError, model: type[BaseModel]) -> list[str]:

@@ -32,17 +32,18 @@ def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
     if stragglers is None:
         return factors
     if not isinstance(stragglers, Mapping):
-        raise InputError(f"stragglers must be a mapping of hosts to factors, not {stragglers!r}")
+        raise InputError(f"stragglers must be a mapping of hosts to factors, not {stragglers!r}",
+                         "stragglers")
     for host, factor in map(plain, stragglers.items()):
         named = host
         if isinstance(host, str | tuple) and numbers_of is not None:
             try:
                 named = numbers_of(host)
             except InputError as error:
-                raise InputError(f"stragglers: {error}") from None
+                raise InputError(f"stragglers: {error}", "stragglers") from None
         elif not is_whole(host) or not 0 <= host < hosts:
             raise InputError(f"stragglers: there is no host {host!r}; there are {hosts}, numbered "
-                             "from 0")
+                             "from 0", "stragglers")
         check_factor(factor, f"stragglers: the factor of host {host}")
         factors[named] = factor
     return factors

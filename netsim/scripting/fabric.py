@@ -89,11 +89,9 @@ class Fabric(RunHandle):
                  seed: int = 0) -> None:
         if not isinstance(env, simpy.Environment):
             raise InputError(f"env must be a simpy.Environment, not {env!r}")
-        as_whole(seed, "seed")
-        as_flag(check, "check")
         super().__init__(ProgramRun(env, as_network(network), make_allocator(allocator),
                                     parse_seconds(observe_interval, "observe_interval"), record,
-                                    check, seed))
+                                    as_flag(check, "check"), as_whole(seed, "seed")))
         self._drawn = next(env._eid)  # of the numbers of SimPy's events
         self._began = time.perf_counter()
 
@@ -154,7 +152,7 @@ class Fabric(RunHandle):
         InputError
             If the allocator needs an argument that is not given, or a value is not allowed.
         """
-        as_name(name, "name of a job")
+        name = as_name(name, "name of a job")
         allocator = self._open_run.fabric.allocator
         if communication_s is None and sees(allocator.information, "predicted"):
             raise InputError(f"allocator {allocator.title} knows or predicts what jobs are yet to "
@@ -166,9 +164,9 @@ class Fabric(RunHandle):
         where = self.network.host_numbers(as_list(
             () if hosts is None else hosts, "hosts", int | np.integer | str | tuple,
             "names or numbers"))
-        as_whole(gpus, "gpus", 1)
+        gpus = as_whole(gpus, "gpus", 1)
         weight = as_weight(weight, "weight of a job")
-        as_label(group, "group of a job")
+        group = as_label(group, "group of a job")
         ahead_s = 0.0 if communication_s is None else parse_seconds(communication_s,
                                                                     "communication_s")
         return self._run.add_job(

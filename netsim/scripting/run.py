@@ -28,13 +28,14 @@ from netsim.jobs.process import JobProcess, process_of
 from netsim.network import BigSwitch, Topology
 from netsim.predictors import Forecast
 from netsim.results.lazy_table import FrameColumns
+from netsim.results.tables import CoflowNumbers
 from netsim.scripting.coflow import Coflow, ScriptRecorder, Sent
 from netsim.scripting.job import Job, SubmittedJob
 from netsim.simulation.events import Change, FaultEvent
 from netsim.simulation.faults import Faults, JobHost
 from netsim.simulation.listeners import ListenersInProgram
 from netsim.simulation.run import Run, forecast_of, jobs_table
-from netsim.workload import JobSpec, Stage
+from netsim.workload import JobSpec, Stage, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,6 +260,7 @@ class ProgramRun(Run, JobHost):
         self._refuse_late(job)
         forecast_of(self.fabric.allocator, None)  # which needs a predictor without a history
         spec = fitted(with_drawn_ranks(job, self.seed), self.network, self.seed)
+        CoflowNumbers(Workload([spec]))  # which draws its pattern, as a run of workloads does first
         ended = simpy.Event(self.env)
         self._to_come += 1
         if spec.arrival_s > self.env.now:
@@ -335,7 +337,7 @@ class ProgramRun(Run, JobHost):
             job.process.route_on(network)
 
     def _take_over(self, fabric: FabricProcess, allocator: Allocator) -> None:
-        if (sees(allocator.information, "predicted")
+        if (not allocator.plans_ahead and sees(allocator.information, "predicted")
                 and not sees(fabric.allocator.information, "predicted")):
             raise InputError(f"allocator {allocator.title} knows or predicts what jobs are yet to "
                              f"send, which jobs made under {fabric.allocator.title} need not say: "

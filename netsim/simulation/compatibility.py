@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from netsim import edge
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.base.plugins import Registry
+from netsim.base.values import about
 from netsim.cluster.cluster import Cluster, check_size, server_kind
 from netsim.cluster.contention import Contention, check_rates
 from netsim.cluster.context import RunContext
@@ -417,9 +418,9 @@ def check_policy(kind: str, policy: Any, context: RunContext, changes: Sequence[
                  ) -> None:
     """Check that a scheduler or a placement supports a cluster, its jobs and the changes."""
     asked = [_Asked(kind, type(policy).__name__, policy)]
-    for _, problem in (*_problems(ClusterRun(context, changes), "cluster", asked),
+    for key, problem in (*_problems(ClusterRun(context, changes), "cluster", asked),
                        *_own_problems(context, asked)):
-        raise InputError(problem)
+        raise InputError(problem, key)
 
 
 # --- runs on clusters -----------------------------------------------------------------------
@@ -452,11 +453,14 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
 
     The default execution depends on the jobs.
     """
-    decider = make_scheduler("fifo" if scheduler is None else scheduler)
+    with about("scheduler"):
+        decider = make_scheduler("fifo" if scheduler is None else scheduler)
     usual = getattr(decider, "placement", "first-fit")
-    placed = make_placement(usual if placement is None else placement, seed)
-    return Policies(decider, placed,
-                    *make_execution(usual_execution(jobs) if execution is None else execution))
+    with about("placement"):
+        placed = make_placement(usual if placement is None else placement, seed)
+    with about("execution"):
+        made = make_execution(usual_execution(jobs) if execution is None else execution)
+    return Policies(decider, placed, *made)
 
 
 def check_jobs(workload: Workload, cluster: Cluster) -> None:
@@ -488,8 +492,8 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
     policies = policies_of(scheduler, placement, execution, seed, workload.jobs)
     check_jobs(workload, cluster)
     problems, rings = _on_cluster(cluster, workload, policies, placement is not None, seed, events)
-    for _, problem in problems:
-        raise InputError(problem)
+    for key, problem in problems:
+        raise InputError(problem, key)
     return rings, policies
 
 
@@ -498,8 +502,8 @@ def check_submitted(cluster: Cluster, workload: Workload, policies: Policies, se
     """Check a workload to which a job was added during a run; return it as `inputs_of` does."""
     check_jobs(workload, cluster)
     problems, rings = _on_cluster(cluster, workload, policies, False, seed, ())
-    for _, problem in problems:
-        raise InputError(problem)
+    for key, problem in problems:
+        raise InputError(problem, key)
     return rings
 
 
@@ -554,8 +558,8 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = N
     setting = EdgeSetting(system, workload.jobs, seed, epsilon)
     decider = make_scheduler("a-online" if scheduler is None else scheduler)
     kind = make_transport(transport)
-    for _, problem in problems_of_edge(setting, decider, kind, allocator, events):
-        raise InputError(problem)
+    for key, problem in problems_of_edge(setting, decider, kind, allocator, events):
+        raise InputError(problem, key)
     if system.cloud and "a cloud" not in needs_of(decider, "edge-cloud") and (
             why := why_only_cloud(setting)):
         # Of this line, so that Python's filters show it once for all runs of a comparison.
@@ -590,7 +594,7 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
 # --- whole runs ----------------------------------------------------------------------------
 def problems_of(spec: RunSpec, keys: Iterable[str] = (),
                 schedulers: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[str, str]]:
-    """List why a run is refused: keys of a file, and messages; the run itself raises the first.
+    """List why a run is refused: keys of a file, and messages; the run itself raises one of them.
 
     `keys` are further keys that a file has, and `schedulers` those that it compares, by their keys.
     The network and the workload must be built, and accepted by `check_jobs`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_rate, parse_seconds, question_units
@@ -20,10 +20,12 @@ from netsim.base.values import (
     plain,
     refused,
 )
-from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError, UnknownNameError, at_place, not_one_of
 from netsim.network import Topology
 from netsim.network.live import parts_of
+
+if TYPE_CHECKING:
+    from netsim.cluster.cluster import Cluster
 
 #: What can happen to a link or a host.
 KINDS = ("degrade", "fail", "repair")
@@ -104,7 +106,7 @@ def _as_switch(value: Any, what: str) -> Node:
 
 
 def _as_kind(value: Any, what: str) -> str:
-    if value not in KINDS:
+    if not isinstance(value, str) or value not in KINDS:
         raise InputError(not_one_of(what, value, KINDS))
     return str(value)
 
@@ -127,6 +129,12 @@ class Change:
     restart: bool
 
 
+def network_of(where: Any) -> Topology:
+    """Return a network, or that of a cluster, whose module is not imported for this."""
+    network: Topology = getattr(where, "network", where)
+    return network
+
+
 def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology | Cluster
                ) -> list[Change]:
     """Resolve fault events on a network, or on the network of a cluster, and sort them by time.
@@ -134,7 +142,7 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology
     If there are several, an error begins with the place of the invalid one.
     """
     given = as_list(events, "events", FaultEvent | Mapping, "FaultEvent or mappings")
-    network = where.network if isinstance(where, Cluster) else where
+    network = network_of(where)
     parts = parts_of(network) if given else network
     changes: list[Change] = []
     for number, event in enumerate(given):

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import is_digits
-from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError
 from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
@@ -27,9 +26,16 @@ from netsim.network.live import (
     parts_of,
 )
 from netsim.results.link_recorder import LinkRecorder
-from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
+from netsim.simulation.events import (
+    Change,
+    FaultEvent,
+    after_all_ends,
+    changes_of,
+    network_of,
+)
 
 if TYPE_CHECKING:
+    from netsim.cluster.cluster import Cluster
     from netsim.engine.as_coflows import CoflowExecution
     from netsim.engine.engine import Engine
 
@@ -64,8 +70,8 @@ class Faults:
     def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]],
                  where: Topology | Cluster) -> None:
         self.where = where
-        self.given = network = where.network if isinstance(where, Cluster) else where
-        self._changes = [] if events == () else changes_of(events, where)
+        self.given = network = network_of(where)
+        self._changes = changes_of(events, where) if len(events) else []
         #: Whether an event stops jobs, all of which then need processes.
         self.restarts = any(change.restart for change in self._changes)
         #: The largest capacity that each link of `parts` has during the run, in bytes per second,

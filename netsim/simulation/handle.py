@@ -164,8 +164,9 @@ class RunHandle:
         if not callable(function):
             raise InputError(f"the listener for {said(kind)} must be a function, not "
                              f"{said(function)}")
-        self._listeners.setdefault(check_kind(kind), []).append(function)
+        known = check_kind(kind)
         self._run.listen(self._hear)
+        self._listeners.setdefault(known, []).append(function)
 
     def _hear(self, event: RunEvent) -> None:
         for function in tuple(self._listeners.get(event.kind, ())):

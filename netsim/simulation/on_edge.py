@@ -209,9 +209,9 @@ class OnEdge(Run):
         setting = self._setting
         EdgeWorkload((*setting.jobs, job), self.workload.name).check_on(self._system)
         alone = EdgeSetting(self._system, [job], self.seed, setting.epsilon)
-        for _, problem in problems_of_edge(alone, self._scheduler, self._kind,
+        for key, problem in problems_of_edge(alone, self._scheduler, self._kind,
                                            self._sharing.allocator):
-            raise InputError(problem)
+            raise InputError(problem, key)
         if self._begun is not None:
             if setting.place_of(job) < self._begun.arrived:
                 raise InputError(f"job {job.id} {ARRIVED_ALREADY}")
@@ -237,8 +237,8 @@ class OnEdge(Run):
         return found
 
     def _take_over(self, fabric: FabricProcess, allocator: Allocator) -> None:
-        for _, problem in problems_of_edge(self._setting, self._scheduler, self._kind, allocator):
-            raise InputError(problem)
+        for key, problem in problems_of_edge(self._setting, self._scheduler, self._kind, allocator):
+            raise InputError(problem, key)
         self._moved.set_allocator(allocator)
         self._sharing = self._sharing._replace(allocator=allocator)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from netsim.allocators import make_allocator
 from netsim.base.lazy import pd
+from netsim.base.values import about
 from netsim.errors import InputError, NetsimWarning, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
@@ -50,7 +51,8 @@ class OnNetwork(Run):
 
     def __init__(self, network: Topology, workload: Workload, spec: RunSpec) -> None:
         self.seed = spec.seed
-        allocator = make_allocator(spec.allocator)
+        with about("allocator"):
+            allocator = make_allocator(spec.allocator)
         self.workload = workload = all_fitted(workload, network, spec.seed)
         self.forecast = forecast_of(allocator, workload.history)
         self.faults = Faults(spec.events, network)
@@ -330,7 +332,7 @@ class OnNetwork(Run):
             for job in self.jobs:
                 values[job.index] = getattr(job, name)
         if met := self._meeting(start_s, recorder.finish_s):
-            warnings.warn(NetsimWarning(met), stacklevel=6)  # of simulate
+            warnings.warn(NetsimWarning(met), stacklevel=8)  # of simulate
         if not self.network.wire.plain:
             more["wire_bytes"] = recorder.wire_bytes_of_job
         return jobs_table(

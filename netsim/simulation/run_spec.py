@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import Node, as_flag, as_whole, convert, optional, refuse_several
+from netsim.base.values import (
+    Node,
+    as_collection,
+    as_flag,
+    as_list,
+    as_whole,
+    convert,
+    optional,
+    plain,
+    refuse_several,
+)
 from netsim.errors import InputError
 from netsim.network import Topology
 from netsim.results.result import EDGE_TABLES
@@ -86,7 +96,8 @@ class RunSpec:
                 isinstance(each, str | Path) or hasattr(each, "jobs") for each in self.workload):
             refuse_several(self.workload, "workload")
         convert(self, seed=as_whole, timeline=as_flag, check=as_flag, symmetry=as_flag,
-                observe_interval=parse_seconds,
+                observe_interval=parse_seconds, epsilon=plain, stragglers=plain,
+                record=partial(as_collection, kind=str, of="names"), events=_as_events,
                 until=optional(partial(parse_seconds, strict=True)))
 
     @property
@@ -98,14 +109,16 @@ class RunSpec:
         names = [each.name for each in fields(self) if each.default is not MISSING
                  and each.name != "record"
                  and not _is_default(getattr(self, each.name), each.default)]
-        listed = tuple(self.record) if isinstance(self.record, Sequence) else ()
-        return names + [f"record.{name}" for name in (*OF_LINKS, *EDGE_TABLES) if name in listed]
+        return names + [f"record.{name}" for name in (*OF_LINKS, *EDGE_TABLES)
+                        if name in self.record]
+
+
+def _as_events(events: Any, what: str) -> tuple[Any, ...]:
+    return as_list(events, what, FaultEvent | Mapping, "FaultEvent or mappings")
 
 
 def _is_default(value: Any, default: object) -> bool:
     """Whether an argument is the default; arrays compare element by element."""
-    if default == ():
-        return isinstance(value, Sequence) and not value
     return value is default or (isinstance(value, str | int | float) and value == default)
 
 

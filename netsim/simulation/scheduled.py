@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from netsim.allocators import make_allocator
-from netsim.base.values import as_collection
+from netsim.base.values import about
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
@@ -74,7 +74,8 @@ def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable
     on_fabric = policies.model.uses_links
     if not on_fabric:
         refuse_arguments("cluster by a model", spec.given)
-    allocator = make_allocator(spec.allocator) if on_fabric else None
+    with about("allocator"):
+        allocator = make_allocator(spec.allocator) if on_fabric else None
     return partial(OnCluster, cluster, rings, policies, faults, spec.seed, spec.record, factors,
                    allocator, float(spec.observe_interval), spec.check, preemption,
                    TIMELINE if spec.timeline and on_fabric else ())
@@ -82,7 +83,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable
 
 def _check_record(record: Sequence[str], known: Sequence[str]) -> None:
     """Check that all names of tables are known for the target."""
-    for name in as_collection(record, "record", str, "names"):
+    for name in record:
         if name not in known:
             raise UnknownNameError("record", name, known, key="record")
 
@@ -91,7 +92,8 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, spec: RunSpec) -> Callab
     refuse_arguments("edge-cloud", spec.given)
     if (problem := wire_of(system.network)) is not None:
         raise InputError(f"edge-cloud {system.name!r}: {problem}")
-    transport = make_transport(spec.transport)
+    with about("transport"):
+        transport = make_transport(spec.transport)
     _check_record(spec.record, (*RECORDS, *EDGE_TABLES))
     recorder = LinkRecorder([name for name in spec.record if name in RECORDS], system.network,
                             OF_LINKS if spec.timeline and transport.shares_links else ())

@@ -133,8 +133,8 @@ def test_everything_wrong_is_said_at_once() -> None:
         events=[{"at": "x", "link": 0}, 5], until="y", bar=1,
         compare={"allocators": ["parrto", "parrot:theta_max=2", "lccf"]})
     assert [problem.partition(":")[0] for problem in found] == [
-        "until", "network.foo",
-        "workload.arrival_scale", "workload.length",
+        "until", "network.foo", "network.egress", "network.capacity",
+        "workload.arrival_scale", "workload.length", "workload.jobs",
         "allocator.work_conservation", "allocator.theta_max", "events.0.at",
         "events.1", "compare.allocators.0.name", "compare.allocators.1.theta_max", "bar"]
 

@@ -160,6 +160,14 @@ class TestSubmittedJobs:
             result = fabric.result()
         assert result.jobs["finish_s"].isna().all()
 
+    @pytest.mark.parametrize("pattern", ["ring-all-reduc", {"name": "all-reduce", "chunks": 0}, 3])
+    def test_a_pattern_that_cannot_be_made_is_refused_at_once(self, pattern):
+        """Not when the job arrives, in the middle of the program."""
+        fabric = netsim.Fabric(simpy.Environment(), NET)
+        with pytest.raises(netsim.InputError):
+            fabric.submit(netsim.JobSpec(0, 1.0, pattern=pattern, ranks=3, nbytes=MB))
+        fabric.transfer(0, 1, MB)
+
     def test_what_cannot_run_is_refused(self):
         env = simpy.Environment()
         fabric = netsim.Fabric(env, NET)
@@ -277,6 +285,19 @@ class TestEvents:
         with pytest.raises(ZeroDivisionError):
             env.run()
         assert env.run(other).finish_s == 3
+
+    def test_one_that_is_refused_is_not_called_later(self):
+        """Between two steps of the clock a fabric refuses everything."""
+        env, heard = simpy.Environment(), []
+        fabric = netsim.Fabric(env, NET)
+        fabric.submit(netsim.JobSpec(0, **JOBS["placed"]))
+        env.step()
+        with pytest.raises(netsim.InputError, match="between two calls of env"):
+            fabric.on("job-done", heard.append)
+        env.run()
+        fabric.on("decision", lambda event: None)
+        env.run(fabric.submit(netsim.JobSpec(1, env.now, **JOBS["placed"])))
+        assert not heard
 
     def test_what_nothing_can_call_is_refused(self):
         fabric = netsim.Fabric(simpy.Environment(), NET)

@@ -2,11 +2,13 @@
 
 import inspect
 from dataclasses import MISSING, fields
+from decimal import Decimal
 
+import numpy as np
 import pytest
 
 import netsim
-from netsim.errors import InputError
+from netsim.errors import InputError, UnknownNameError
 from netsim.simulation.run_spec import NOT_FOR, TARGETS, RunSpec
 
 NET = netsim.big_switch(2, 8.0)
@@ -56,3 +58,29 @@ def test_all_that_is_wrong_is_known_at_once():
 def test_each_reason_is_of_a_target():
     assert tuple(NOT_FOR) == TARGETS
     assert all(NOT_FOR[target] for target in TARGETS)
+
+
+def test_defaults_in_another_form_are_not_given():
+    """An array without events, a decimal of 0, a set of tables."""
+    spec = RunSpec(network=NET, workload=JOBS, events=np.array([]), epsilon=Decimal(0),
+                   record={"links", "jobs"})
+    assert spec.given == ["record.links"]
+    assert (spec.events, spec.epsilon, spec.record) == ((), 0, ("jobs", "links"))
+    assert netsim.simulate(NET, JOBS, events=np.array([])).jobs["finish_s"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(("wrong", "key"), [
+    ({"allocator": "sefb"}, "allocator"), ({"allocator": "aalo:queues=0"}, "allocator"),
+    ({"stragglers": {9: 2.0}}, "stragglers"), ({"record": 3}, "record"),
+    ({"events": 3}, "events"), ({"scheduler": "fifo"}, "scheduler")])
+def test_what_is_wrong_is_known_by_its_argument(wrong, key):
+    with pytest.raises(InputError) as error:
+        netsim.simulate(NET, JOBS, **wrong)
+    assert error.value.key == key
+
+
+def test_unknown_arguments_of_what_two_have_in_common():
+    """`fail` is of the base class of simulations and fabrics, which users do not know."""
+    sim = netsim.Simulation(NET, JOBS)
+    with pytest.raises(UnknownNameError, match=r"^unknown argument of Simulation\.fail 'hots'"):
+        sim.fail(hots=0)
