@@ -147,7 +147,7 @@ class RunHandle:
     def on(self, kind: str, function: Listener) -> None:
         """Call a function with each event of a kind from now on, at its time.
 
-        The function may inspect the run and change it.
+        The function may inspect the run and change it. On a `netsim.Fabric` no job is preempted.
 
         Parameters
         ----------

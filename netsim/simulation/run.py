@@ -329,7 +329,7 @@ class Run:
         raise NotImplementedError
 
     def jobs_now(self) -> pd.DataFrame:
-        """Tabulate all jobs with their states; see `Simulation.jobs`."""
+        """Tabulate all jobs with their states; see `RunHandle.jobs`."""
         shown = self.stopped()
         jobs: pd.DataFrame = shown.tables()["jobs"].frame()
         if shown.fabric is not None:  # of what is in flight, too

@@ -23,7 +23,7 @@ def make_run(spec: RunSpec) -> Run:
 
 
 def check(spec: RunSpec) -> None:
-    """Check a run as `make_run` does, without the plans of schedulers."""
+    """Check a run as `make_run` does; schedulers of clusters and edge-clouds do not plan yet."""
     _maker(spec)
 
 

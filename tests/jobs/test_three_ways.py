@@ -5,7 +5,9 @@ stopped. Two of these have two forms: a graph is a chain, for which the fabric h
 one of operations; and a process goes through stages or through operations.
 
 Where a coflow begins some time after its stage, sums are not the same to the last bit: see
-`test_overheads_are_rounded_in_another_order`.
+`test_overheads_are_rounded_in_another_order`. With latency, the last bit of a chain's times may be
+another than that of a process, which is at the instants of SimPy's clock: see
+`test_latency_may_change_the_last_bit`.
 """
 
 from __future__ import annotations
@@ -196,3 +198,19 @@ def test_overheads_are_rounded_in_another_order(allocator: str, kind: str, way: 
         found = differences(expected, others[way])
         assert found.keys() <= differ, seed
         assert max(found.values(), default=0.0) < 1e-12
+
+
+def test_latency_may_change_the_last_bit():
+    """A chain adds to the instant at which bytes arrive, a process to that of an event there.
+
+    Three jobs compute 0.1 s, and then send 4/3 GB each over every edge of a ring of three, in four
+    steps over two links of 10 us: at 1e10 B/s an iteration takes 0.1 s + 0.4 s + 80 us.
+    """
+    net = netsim.big_switch(4, "80Gbps", latency="10us")
+    jobs = [JobSpec(k, ranks=3, hosts=[0, 1, 2], nbytes=1e9, compute_s=0.1, iterations=2,
+                    pattern="ring-all-reduce") for k in range(3)]
+    never = [{"at": 1e9, "host": 3, "kind": "fail", "restart": True}]
+    chain, process = (simulate(net, jobs, events=events).jobs["finish_s"].to_numpy()
+                      for events in ((), never))
+    np.testing.assert_allclose(chain, 1.00016, rtol=1e-15)
+    np.testing.assert_allclose(process, chain, rtol=4e-16)
