@@ -105,8 +105,8 @@ def _with_known_names(function: Any) -> Any:
 def _check_names(function: Any, args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
     """Check the names of arguments, and that keyword-only ones have one."""
     kinds = inspect.Parameter
-    parameters = [each for each in inspect.signature(function).parameters.values()
-                  if each.name not in ("self", "cls", "_cls")]
+    every = list(inspect.signature(function).parameters.values())
+    parameters = [each for each in every if each.name not in ("self", "cls", "_cls")]
     positional = [each for each in parameters if each.kind in (
         kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
     names = [each.name for each in parameters
@@ -114,9 +114,9 @@ def _check_names(function: Any, args: tuple[Any, ...], given: Mapping[str, Any])
     by_name = [each.name for each in parameters if each.kind is kinds.KEYWORD_ONLY]
     rest = {each.kind for each in parameters} & {kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD}
     owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
-    if len(args) and owner == function.__qualname__ and "." in owner:  # of a subclass, perhaps
+    if every and every[0].name == "self" and owner == function.__qualname__:  # perhaps of a subclass
         owner = f"{type(args[0]).__name__}.{function.__name__}"
-    own = args[len(inspect.signature(function).parameters) - len(parameters):]
+    own = args[len(every) - len(parameters):]
     if by_name and len(own) > len(positional) and kinds.VAR_POSITIONAL not in rest:
         raise InputError(f"{owner}: {own[len(positional)]!r} needs the name of its argument, "
                          f"one of {', '.join(f'{name}=' for name in by_name)}") from None
