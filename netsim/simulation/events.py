@@ -129,12 +129,6 @@ class Change:
     restart: bool
 
 
-def network_of(where: Any) -> Topology:
-    """Return a network, or that of a cluster, whose module is not imported for this."""
-    network: Topology = getattr(where, "network", where)
-    return network
-
-
 def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology | Cluster
                ) -> list[Change]:
     """Resolve fault events on a network, or on the network of a cluster, and sort them by time.
@@ -142,7 +136,7 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology
     If there are several, an error begins with the place of the invalid one.
     """
     given = as_list(events, "events", FaultEvent | Mapping, "FaultEvent or mappings")
-    network = network_of(where)
+    network: Any = getattr(where, "network", where)  # that of a cluster
     parts = parts_of(network) if given else network
     changes: list[Change] = []
     for number, event in enumerate(given):

@@ -31,7 +31,6 @@ from netsim.simulation.events import (
     FaultEvent,
     after_all_ends,
     changes_of,
-    network_of,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +69,8 @@ class Faults:
     def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]],
                  where: Topology | Cluster) -> None:
         self.where = where
-        self.given = network = network_of(where)
+        network: Topology = getattr(where, "network", where)  # that of a cluster
+        self.given = network
         self._changes = changes_of(events, where) if len(events) else []
         #: Whether an event stops jobs, all of which then need processes.
         self.restarts = any(change.restart for change in self._changes)

@@ -89,8 +89,11 @@ class OnNetwork(Run):
         self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder,
                           self.tell_capacities)
         self.jobs = self.on_hosts.jobs
-        self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive,
-                                  np.delete(np.arange(count), single.members))
+        #: Of jobs that need a process; None while there are no such jobs.
+        self._arrivals: Arrivals | None = None
+        if len(single.members) < count:
+            self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive,
+                                      np.delete(np.arange(count), single.members))
         self._arrival_events: Arrivals | None = None
         self._links_used: list[NDArray[np.int64]] | None = None
         self._folds_ranks, self._simulated_ranks = False, 0
@@ -205,6 +208,8 @@ class OnNetwork(Run):
         if numbers.last_of(arrived) != self.numbers.last_of(arrived):
             raise InputError(f"job {job.id}: each coflow_id of its stages must be larger than all "
                              f"ids in use, the last of which is {self.numbers.last_of(arrived)}")
+        if self._arrivals is None:
+            self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive, [])
         self.workload, self.numbers = workload, numbers
         self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
         self.recorder.add_job(index, numbers)
