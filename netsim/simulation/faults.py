@@ -69,8 +69,8 @@ class Faults:
     def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]],
                  where: Topology | Cluster) -> None:
         self.where = where
-        network: Topology = getattr(where, "network", where)  # that of a cluster
-        self.given = network
+        network: Any = getattr(where, "network", where)  # that of a cluster
+        self.given: Topology = network
         self._changes = changes_of(events, where) if len(events) else []
         #: Whether an event stops jobs, all of which then need processes.
         self.restarts = any(change.restart for change in self._changes)
