@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import netsim
 import netsim.testing
 from netsim.allocators.registry import make_allocator
-from netsim.base.values import plain
+from netsim.base.values import known_names, plain
 from netsim.cluster import draw_gpus
 from netsim.engine.preemption import Preemption
 from netsim.errors import UnknownNameError
@@ -269,3 +269,16 @@ def test_durations_of_numpys_are_refused_with_what_is_allowed(what):
 def test_durations_of_numpys_are_no_counts(make):
     with pytest.raises(netsim.InputError, match="whole number"):
         make(np.timedelta64(4, "s"))
+
+
+def test_arguments_of_what_takes_none():
+    """Python's own error stays where names would not help."""
+    @known_names
+    def nothing():
+        return 3
+
+    assert nothing() == 3
+    with pytest.raises(UnknownNameError, match=r"argument of .*nothing 'a'; choose from: none"):
+        nothing(a=1)
+    with pytest.raises(TypeError, match="takes 0 positional arguments"):
+        nothing(1)

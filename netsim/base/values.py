@@ -114,7 +114,8 @@ def _check_names(function: Any, args: tuple[Any, ...], given: Mapping[str, Any])
     by_name = [each.name for each in parameters if each.kind is kinds.KEYWORD_ONLY]
     rest = {each.kind for each in parameters} & {kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD}
     owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
-    if every and every[0].name == "self" and owner == function.__qualname__:
+    is_method = bool(every) and every[0].name == "self" and owner == function.__qualname__
+    if args and is_method:
         owner = f"{type(args[0]).__name__}.{function.__name__}"
     own = args[len(every) - len(parameters):]
     if by_name and len(own) > len(positional) and kinds.VAR_POSITIONAL not in rest:
