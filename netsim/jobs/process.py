@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -101,6 +101,8 @@ class _Resumed(NamedTuple):
     iteration: int
     progress: _Progress | None
     completed: int
+    kept_bytes: float = 0.0
+    kept_on_wire: float = 0.0
 
 
 class JobProcess:
@@ -205,9 +207,11 @@ class JobProcess:
         self.running = True
         progress, now = self._progress, self._env.now
         if progress is not None and self.plan.graph(self.iteration).dag != self.graph.dag:
+            self._lose(False, 0.0)
             progress = None
         self._tell_before(self.iteration)
-        self._resumed = _Resumed(now, self.iteration, copy(progress), len(self._completed))
+        self._resumed = _Resumed(now, self.iteration, copy(progress), len(self._completed),
+                                 self.kept_bytes, self.kept_on_wire)
         self._began_s = now
         if progress is None:
             self._begin_iteration()
@@ -327,12 +331,7 @@ class JobProcess:
         back to where it began or was last resumed. Return the seconds that are lost.
         """
         lost_s = self._env.now - (self._resumed.at_s if back else self._began_s)
-        sent = sum(self._withdraw(transfer)[1] for transfer in self._in_flight)
-        before = self._resumed.progress if back else None
-        kept = set() if before is None else {transfer for transfer, _ in before.held.values()}
-        self._lose(back, sent, {} if self._progress is None else {
-            stage: transfer for stage, (transfer, _) in self._progress.held.items()
-            if transfer is not None and transfer not in kept})
+        self._lose(back, sum(self._withdraw(transfer)[1] for transfer in self._in_flight))
         self.lost_s += lost_s
         self.restarts += 1
         self._halt()
@@ -340,30 +339,40 @@ class JobProcess:
 
     def go_back(self) -> None:
         """Go back to where the job began or was last resumed, after it was stopped."""
-        self._lose(True, 0.0, {})
+        self._lose(True, 0.0)
 
-    def _lose(self, back: bool, sent: float, held: Mapping[int, CoflowEvent]) -> None:
+    def _lose(self, back: bool, sent: float) -> None:
         """Return to the beginning of the current iteration, or to where the job last resumed.
 
-        Coflows that have ended since then will be sent again, and so will those of stages that are
-        `held`. `sent` are the bytes of coflows that were withdrawn.
+        Coflows that have ended since then will be sent again, also those of stages that others
+        hold, and so will the parts of others that were sent before a pause. `sent` are the bytes of
+        coflows that are withdrawn now.
         """
-        completed, resumed = self._completed, self._resumed
+        completed, resumed, progress = self._completed, self._resumed, self._progress
+        before = resumed.progress if back else None
         if back:
             kept, lost = completed[:resumed.completed], completed[resumed.completed:]
         else:
             kept = [done for done in completed if done.iteration < self.iteration]
             lost = [done for done in completed if done.iteration >= self.iteration]
         again = [(done.iteration, done.stages[done.stage], done.transfer) for done in lost]
-        again += [(self.iteration, self.graph.stages[stage], transfer)
-                  for stage, transfer in held.items()]
+        if progress is not None:
+            again += [(self.iteration, self.graph.stages[stage], transfer)
+                      for stage, (transfer, _) in progress.held.items() if transfer is not None]
+            sent += progress.sent_on_wire
+        if before is not None:
+            still = {transfer for transfer, _ in before.held.values()}
+            again = [each for each in again if each[2] not in still]
+            sent -= before.sent_on_wire
         for iteration, stage, transfer in again:
             self._recorder.coflow_dropped(self.index, iteration, stage.name, transfer,
                                           transfer.demand.payload, "repeated")
         self.lost_bytes += sent + sum(transfer.demand.nbytes for _, _, transfer in again)
         self._completed, self._progress = kept, None
         if back:
-            self.iteration, self._progress = resumed.iteration, copy(resumed.progress)
+            self.lost_bytes += self.kept_on_wire - resumed.kept_on_wire
+            self.kept_bytes, self.kept_on_wire = resumed.kept_bytes, resumed.kept_on_wire
+            self.iteration, self._progress = resumed.iteration, copy(before)
 
     def pause(self) -> None:
         """Stop the job so that `resume` continues within the current iteration."""

@@ -1,5 +1,6 @@
 """Preemption in runs, by hand: what jobs keep, pay and lose, and what schedulers may decide."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
-from netsim import Cluster, History, JobSpec, Workload
+from netsim import Cluster, History, JobSpec, Stage, Workload
 from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError, StalledError
 from tests.conformance.test_schedulers import ON_CLUSTERS, quick
@@ -322,6 +323,74 @@ def test_a_server_is_lost(keep, on_fault, lost_at, whole, part, execution):
     paid_s = min(max(lost_at - 5, 0), 2) + min(max(lost_at - 8, 0), 3) + 3 * (kept > 0)
     assert by_job(result).loc[0, ACCOUNTS].tolist() == pytest.approx([24, ran_s - 2 * kept, paid_s])
     assert by_job(result).loc[0, ["preemptions", "restarts"]].tolist() == [int(lost_at > 5), 1]
+
+
+class Faulty(At):
+    """Decides as given, unless the server is lost from `lost_at` on; it is back at 20 s."""
+
+    def __init__(self, lost_at, decisions):
+        super().__init__(decisions | {20: (decisions[0][0], ())})
+        self.lost_at = lost_at
+
+    def decide(self, view):
+        now = super().decide(view)
+        there = not self.lost_at <= view.now < 20
+        return Decision([(job, gpus) for job, gpus in now.start if there and job in view.pending],
+                        [job for job in now.preempt if job in view.running], now.wake_at)
+
+
+RING = ring(0, 0, 5, 1, 2, 2 * MB)
+#: The coflow of "a" ends after 1 s, and is held until "b" ends after 3 s.
+HELD = JobSpec(0, 0, 4, ranks=2, stages=[
+    Stage("a", [(0, 1, MB)], finishes_before=["b"]), Stage("b", [(1, 0, 2 * MB)], "1s")])
+#: On GPUs 0, 1 and 2, a flow of "b" is inside a server, and has a stage of its own.
+INSIDE = JobSpec(0, 0, 4, ranks=3, stages=[
+    Stage("a", [(0, 2, MB)]),
+    Stage("b", [(0, 1, 2 * MB), (0, 2, 2 * MB)], "1s", after=["a"])])
+
+
+@pytest.mark.parametrize("on_fault", ["iterations", "checkpoint"])
+@pytest.mark.parametrize(("job", "cluster", "gpus", "others", "nbytes"), [
+    (RING, TWO, [0, 1], [0, 1], 20 * MB), (HELD, TWO, [0, 1], [0, 1], 12 * MB),
+    (INSIDE, Cluster(gpus=[2, 2], nic=MB, intra=10 * MB), [0, 1, 2], [0, 2, 3], None)],
+    ids=["ring", "held", "other stages"])
+def test_links_carry_what_counts_and_what_is_lost(job, cluster, gpus, others, nbytes, on_fault):
+    """Preempted at `first`, back at 6, perhaps preempted again until 12, and lost at `lost_at`.
+
+    Whatever was sent, in whole coflows and in parts of them, is of use once or is lost.
+    """
+    for first, second, lost_at, checkpoint_s in itertools.product(
+            [0.5, 2, 4.5], [None, 6.5, 8.5], [6.75, 8.5, 13, 16], [0, 0.75]):
+        decisions = {0: ([(0, gpus)], ()), first: ((), [0]), 6: ([(0, others)], ())}
+        if second is not None:
+            decisions |= {second: ((), [0]), 12: ([(0, gpus)], ())}
+        result = run([job], Faulty(lost_at, decisions), "fabric", cluster,
+                     {"keep": "fraction", "checkpoint_s": checkpoint_s, "on_fault": on_fault},
+                     record=("links",), events=[
+                         {"at": lost_at, "host": 0, "kind": "fail", "restart": True},
+                         {"at": 20, "host": 0, "kind": "repair"}])
+        row, = result.jobs.to_dict("records")
+        carried = result.links.groupby("link", observed=True)["bytes"].sum().filter(like="egress")
+        assert carried.sum() == pytest.approx(row["bytes"] + row["lost_bytes"])
+        if nbytes is not None:
+            assert row["bytes"] == pytest.approx(nbytes)
+
+
+def test_parts_that_were_sent_before_the_last_start_count_once():
+    """Each of two flows of 2 MB has 1 MB left at 2, when the job is preempted; it is back at 6.
+
+    The first iteration ends at 7, and a server is lost: the job goes back to where it was at 6. The
+    2 MB since then are lost, and are sent again from 20 to 21; four iterations of 3 s follow.
+    """
+    gpus = [(0, [0, 1])]
+    result = run([RING], Faulty(7, {0: (gpus, ()), 2: ((), [0]), 6: (gpus, ())}), "fabric", TWO,
+                 {"keep": "fraction", "on_fault": "checkpoint"}, events=[
+                     {"at": 7, "host": 0, "kind": "fail", "restart": True},
+                     {"at": 20, "host": 0, "kind": "repair"}])
+    assert result.jobs[["finish_s", "bytes", "lost_bytes"]].to_numpy().tolist() == [
+        [33, 20 * MB, 2 * MB]]
+    assert result.other_coflows[["end_s", "bytes", "why"]].to_numpy().tolist() == [
+        [2, 2 * MB, "withdrawn"], [7, 2 * MB, "repeated"]]
 
 
 # --- what is no decision ----------------------------------------------------------------------
