@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from typing import overload
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.values import parents_first, same
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.graphs import OperationRows
 from netsim.fabric.records import OPERATION
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -73,6 +75,36 @@ def _inverse(relation: Places) -> Places:
         for parent in parents:
             found[parent].append(child)
     return tuple(map(tuple, found))
+
+
+@dataclass(slots=True)
+class Progress:
+    """The progress of the stages of an iteration."""
+
+    left: int  #: the number of stages that have not completed
+    blockers: list[int]  #: how many stages each stage waits for before it begins
+    holders: list[int]  #: and before it completes
+    #: The coflow and the end of stages whose own work is done, but which wait for others.
+    held: dict[int, tuple[CoflowEvent | None, float]]
+    held_until: list[float]  #: the latest end of the stages that held each stage
+    computing: dict[int, float] = field(default_factory=dict)  #: when each computation ends
+    #: For a stage that sent when the job was paused, the bytes left of each flow and the total
+    #: bytes of all flows; for one that computed, the seconds left.
+    paused: dict[int, tuple[NDArray[np.float64], float] | float] = field(default_factory=dict)
+    spent_s: float = 0.0  #: in the iteration, when the job was paused
+    sent_bytes: float = 0.0  #: by unfinished coflows when it was paused, without headers
+    sent_on_wire: float = 0.0  #: and with headers
+
+    @classmethod
+    def of(cls, dag: Dag) -> Progress:
+        """Make the state at the beginning of an iteration."""
+        return cls(len(dag.after), list(map(len, dag.after)), list(map(len, dag.finishes_before)),
+                   {}, [0.0] * len(dag.after))
+
+    def __copy__(self) -> Progress:
+        """Return an independent copy."""
+        return replace(self, **{name: copy(getattr(self, name)) for name in (
+            "blockers", "holders", "held", "held_until", "computing", "paused")})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

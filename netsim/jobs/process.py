@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Protocol
@@ -25,7 +24,7 @@ from netsim.fabric.clock import DECISIONS, call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.jobs.graph import Dag, OperationGraph, OperationLists, StageGraph
+from netsim.jobs.graph import OperationGraph, OperationLists, Progress, StageGraph
 from netsim.jobs.plan import JobPlan, has_operations
 from netsim.network import Topology
 from netsim.operations import Operations
@@ -64,42 +63,12 @@ class JobRecorder(Protocol):
     def graph_begun(self, job: int, graph: StageGraph | OperationGraph) -> None: ...
 
 
-@dataclass(slots=True)
-class _Progress:
-    """The progress of the stages of an iteration."""
-
-    left: int  #: the number of stages that have not completed
-    blockers: list[int]  #: how many stages each stage waits for before it begins
-    holders: list[int]  #: and before it completes
-    #: The coflow and the end of stages whose own work is done, but which wait for others.
-    held: dict[int, tuple[CoflowEvent | None, float]]
-    held_until: list[float]  #: the latest end of the stages that held each stage
-    computing: dict[int, float] = field(default_factory=dict)  #: when each computation ends
-    #: For a stage that sent when the job was paused, the bytes left of each flow and the total
-    #: bytes of all flows; for one that computed, the seconds left.
-    paused: dict[int, tuple[NDArray[np.float64], float] | float] = field(default_factory=dict)
-    spent_s: float = 0.0  #: in the iteration, when the job was paused
-    sent_bytes: float = 0.0  #: by unfinished coflows when it was paused, without headers
-    sent_on_wire: float = 0.0  #: and with headers
-
-    @classmethod
-    def of(cls, dag: Dag) -> _Progress:
-        """Make the state at the beginning of an iteration."""
-        return cls(len(dag.after), list(map(len, dag.after)), list(map(len, dag.finishes_before)),
-                   {}, [0.0] * len(dag.after))
-
-    def __copy__(self) -> _Progress:
-        """Return an independent copy."""
-        return replace(self, **{name: copy(getattr(self, name)) for name in (
-            "blockers", "holders", "held", "held_until", "computing", "paused")})
-
-
 class _Resumed(NamedTuple):
     """The state of a job when it last began or resumed."""
 
     at_s: float
     iteration: int
-    progress: _Progress | None
+    progress: Progress | None
     completed: int
     kept_bytes: float = 0.0
     kept_on_wire: float = 0.0
@@ -122,7 +91,7 @@ class JobProcess:
     graph: Any  #: of the current iteration: a `StageGraph` or an `OperationGraph`
     ended: Callable[[int], None] | None = None  #: called with `index` when the job has ended
     #: Of the stages of the current iteration, which may be paused; None for operations.
-    _progress: _Progress | None = None
+    _progress: Progress | None = None
 
     def __init__(self, env: simpy.Environment, fabric: FabricProcess, index: int, arrival_s: float,
                  recorder: JobRecorder, waited_for: bool = False,
@@ -222,7 +191,7 @@ class JobProcess:
         """Begin, or repeat, the first iteration that is not complete."""
         raise NotImplementedError
 
-    def _go_on(self, progress: _Progress) -> None:
+    def _go_on(self, progress: Progress) -> None:
         """Continue the current iteration where it was paused."""
         raise NotImplementedError
 
@@ -432,13 +401,13 @@ class JobProcess:
 class StageProcess(JobProcess):
     """Runs a job stage by stage: each iteration begins when all stages of the previous one end."""
 
-    _progress: _Progress
+    _progress: Progress
 
     def _begin_iteration(self) -> None:
         """Start the stages that have no parents."""
         self.graph = self.plan.graph(self.iteration)
         dag = self.graph.dag
-        self._progress = _Progress.of(dag)
+        self._progress = Progress.of(dag)
         for stage, parents in enumerate(dag.after):
             if not parents:
                 self._start(stage)
@@ -486,7 +455,7 @@ class StageProcess(JobProcess):
             if not self.done:
                 self._begin_iteration()
 
-    def _end_stage(self, progress: _Progress, stage: int, transfer: CoflowEvent | None,
+    def _end_stage(self, progress: Progress, stage: int, transfer: CoflowEvent | None,
                    finish: float) -> list[int]:
         """Complete a stage; return the finished stages that only this one still held."""
         finish = max(finish, progress.held_until[stage])
@@ -526,7 +495,7 @@ class StageProcess(JobProcess):
             progress.sent_on_wire += sent
         self._halt()
 
-    def _go_on(self, progress: _Progress) -> None:
+    def _go_on(self, progress: Progress) -> None:
         """Continue the current iteration where it was paused."""
         before, self.graph = self.graph, self.plan.graph(self.iteration)
         self._progress = progress
