@@ -8,19 +8,21 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.values import parents_first, same
-from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.graphs import OperationRows
 from netsim.fabric.records import OPERATION
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.longest_path import longest_path
 from netsim.operations import Operations, Programs, Relation
 from netsim.workload import Stage
+
+if TYPE_CHECKING:
+    from netsim.fabric.coflow_event import CoflowEvent
 
 # --- stages --------------------------------------------------------------------------------
 
