@@ -79,36 +79,6 @@ def _inverse(relation: Places) -> Places:
     return tuple(map(tuple, found))
 
 
-@dataclass(slots=True)
-class Progress:
-    """The progress of the stages of an iteration."""
-
-    left: int  #: the number of stages that have not completed
-    blockers: list[int]  #: how many stages each stage waits for before it begins
-    holders: list[int]  #: and before it completes
-    #: The coflow and the end of stages whose own work is done, but which wait for others.
-    held: dict[int, tuple[CoflowEvent | None, float]]
-    held_until: list[float]  #: the latest end of the stages that held each stage
-    computing: dict[int, float] = field(default_factory=dict)  #: when each computation ends
-    #: For a stage that sent when the job was paused, the bytes left of each flow and the total
-    #: bytes of all flows; for one that computed, the seconds left.
-    paused: dict[int, tuple[NDArray[np.float64], float] | float] = field(default_factory=dict)
-    spent_s: float = 0.0  #: in the iteration, when the job was paused
-    sent_bytes: float = 0.0  #: by unfinished coflows when it was paused, without headers
-    sent_on_wire: float = 0.0  #: and with headers
-
-    @classmethod
-    def of(cls, dag: Dag) -> Progress:
-        """Make the state at the beginning of an iteration."""
-        return cls(len(dag.after), list(map(len, dag.after)), list(map(len, dag.finishes_before)),
-                   {}, [0.0] * len(dag.after))
-
-    def __copy__(self) -> Progress:
-        """Return an independent copy."""
-        return replace(self, **{name: copy(getattr(self, name)) for name in (
-            "blockers", "holders", "held", "held_until", "computing", "paused")})
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class StageGraph:
     """The stages of one iteration, routed on a network."""
@@ -173,6 +143,38 @@ class StageGraph:
                 end += alone[demand]
             ends[k] = max([end, *[ends[parent] for parent in self.dag.finishes_before[k]]])
         return max(ends)
+
+
+@dataclass(slots=True)
+class Progress:
+    """The progress of the stages of an iteration."""
+
+    graph: StageGraph  #: whose stages these are
+    left: int  #: the number of stages that have not completed
+    blockers: list[int]  #: how many stages each stage waits for before it begins
+    holders: list[int]  #: and before it completes
+    #: The coflow and the end of stages whose own work is done, but which wait for others.
+    held: dict[int, tuple[CoflowEvent | None, float]]
+    held_until: list[float]  #: the latest end of the stages that held each stage
+    computing: dict[int, float] = field(default_factory=dict)  #: when each computation ends
+    #: For a stage that sent when the job was paused, the bytes left of each flow and the total
+    #: bytes of all flows; for one that computed, the seconds left.
+    paused: dict[int, tuple[NDArray[np.float64], float] | float] = field(default_factory=dict)
+    spent_s: float = 0.0  #: in the iteration, when the job was paused
+    sent_bytes: float = 0.0  #: by unfinished coflows when it was paused, without headers
+    sent_on_wire: float = 0.0  #: and with headers
+
+    @classmethod
+    def of(cls, graph: StageGraph) -> Progress:
+        """Make the state at the beginning of an iteration."""
+        after = graph.dag.after
+        return cls(graph, len(after), list(map(len, after)),
+                   list(map(len, graph.dag.finishes_before)), {}, [0.0] * len(after))
+
+    def __copy__(self) -> Progress:
+        """Return an independent copy."""
+        return replace(self, **{name: copy(getattr(self, name)) for name in (
+            "blockers", "holders", "held", "held_until", "computing", "paused")})
 
 
 # --- operations ----------------------------------------------------------------------------

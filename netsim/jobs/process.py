@@ -70,8 +70,8 @@ class _Resumed(NamedTuple):
     iteration: int
     progress: Progress | None
     completed: int
-    kept_bytes: float = 0.0
-    kept_on_wire: float = 0.0
+    kept_bytes: float
+    kept_on_wire: float
 
 
 class JobProcess:
@@ -114,7 +114,7 @@ class JobProcess:
         self._predicted = predicted  # the number of iterations; 0 if there is no prediction
         self._attempt, self._began_s = 0, math.nan
         self._made, self._made_s = 0, 0.0
-        self._resumed = _Resumed(math.nan, 0, None, 0)
+        self._resumed = _Resumed(math.nan, 0, None, 0, 0.0, 0.0)
         self._in_flight: dict[CoflowEvent, _At] = {}
         self._completed: list[CompletedCoflow] = []
 
@@ -175,8 +175,8 @@ class JobProcess:
             self._fabric.running.begin(self.index, self.hosts)
         self.running = True
         progress, now = self._progress, self._env.now
-        if progress is not None and self.plan.graph(self.iteration).dag != self.graph.dag:
-            self._lose(False, 0.0)
+        if progress is not None and self.plan.graph(self.iteration).dag != progress.graph.dag:
+            self._lose(back=False)
             progress = None
         self._tell_before(self.iteration)
         self._resumed = _Resumed(now, self.iteration, copy(progress), len(self._completed),
@@ -253,7 +253,8 @@ class JobProcess:
         if self.ended is not None:
             self.ended(self.index)
         self._leave()
-        del self.graph
+        del self.graph, self._resumed
+        self._progress = None
 
     # --- how far the job is ----------------------------------------------------------------
 
@@ -300,7 +301,7 @@ class JobProcess:
         back to where it began or was last resumed. Return the seconds that are lost.
         """
         lost_s = self._env.now - (self._resumed.at_s if back else self._began_s)
-        self._lose(back, sum(self._withdraw(transfer)[1] for transfer in self._in_flight))
+        self._lose(back=back, sent=sum(self._withdraw(each)[1] for each in self._in_flight))
         self.lost_s += lost_s
         self.restarts += 1
         self._halt()
@@ -308,17 +309,22 @@ class JobProcess:
 
     def go_back(self) -> None:
         """Go back to where the job began or was last resumed, after it was stopped."""
-        self._lose(True, 0.0)
+        self._lose(back=True)
 
-    def _lose(self, back: bool, sent: float) -> None:
+    @property
+    def _parts(self) -> float:
+        """Bytes on the wire of coflows that pauses have cut, as far as these count."""
+        return self.kept_on_wire + (0.0 if self._progress is None else self._progress.sent_on_wire)
+
+    def _lose(self, *, back: bool, sent: float = 0.0) -> None:
         """Return to the beginning of the current iteration, or to where the job last resumed.
 
         Coflows that have ended since then will be sent again, also those of stages that others
         hold, and so will the parts of others that were sent before a pause. `sent` are the bytes of
         coflows that are withdrawn now.
         """
-        completed, resumed, progress = self._completed, self._resumed, self._progress
-        before = resumed.progress if back else None
+        completed, resumed, progress, parts = (
+            self._completed, self._resumed, self._progress, self._parts)
         if back:
             kept, lost = completed[:resumed.completed], completed[resumed.completed:]
         else:
@@ -326,22 +332,20 @@ class JobProcess:
             lost = [done for done in completed if done.iteration >= self.iteration]
         again = [(done.iteration, done.stages[done.stage], done.transfer) for done in lost]
         if progress is not None:
-            again += [(self.iteration, self.graph.stages[stage], transfer)
+            again += [(self.iteration, progress.graph.stages[stage], transfer)
                       for stage, (transfer, _) in progress.held.items() if transfer is not None]
-            sent += progress.sent_on_wire
-        if before is not None:
-            still = {transfer for transfer, _ in before.held.values()}
+        self._completed, self._progress = kept, None
+        if back:
+            self.iteration, self._progress = resumed.iteration, copy(resumed.progress)
+            self.kept_bytes, self.kept_on_wire = resumed.kept_bytes, resumed.kept_on_wire
+        if self._progress is not None:
+            still = {transfer for transfer, _ in self._progress.held.values()}
             again = [each for each in again if each[2] not in still]
-            sent -= before.sent_on_wire
         for iteration, stage, transfer in again:
             self._recorder.coflow_dropped(self.index, iteration, stage.name, transfer,
                                           transfer.demand.payload, "repeated")
-        self.lost_bytes += sent + sum(transfer.demand.nbytes for _, _, transfer in again)
-        self._completed, self._progress = kept, None
-        if back:
-            self.lost_bytes += self.kept_on_wire - resumed.kept_on_wire
-            self.kept_bytes, self.kept_on_wire = resumed.kept_bytes, resumed.kept_on_wire
-            self.iteration, self._progress = resumed.iteration, copy(before)
+        self.lost_bytes += (sent + sum(transfer.demand.nbytes for _, _, transfer in again)
+                            + (parts - self._parts))
 
     def pause(self) -> None:
         """Stop the job so that `resume` continues within the current iteration."""
@@ -407,7 +411,7 @@ class StageProcess(JobProcess):
         """Start the stages that have no parents."""
         self.graph = self.plan.graph(self.iteration)
         dag = self.graph.dag
-        self._progress = Progress.of(dag)
+        self._progress = Progress.of(self.graph)
         for stage, parents in enumerate(dag.after):
             if not parents:
                 self._start(stage)
@@ -497,8 +501,8 @@ class StageProcess(JobProcess):
 
     def _go_on(self, progress: Progress) -> None:
         """Continue the current iteration where it was paused."""
-        before, self.graph = self.graph, self.plan.graph(self.iteration)
-        self._progress = progress
+        before, self.graph = progress.graph, self.plan.graph(self.iteration)
+        self._progress, progress.graph = progress, self.graph
         paused, progress.paused = progress.paused, {}
         for stage, left in paused.items():
             if isinstance(left, float):

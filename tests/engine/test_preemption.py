@@ -329,7 +329,7 @@ class Faulty(At):
     """Decides as given, unless the server is lost from `lost_at` on; it is back at 20 s."""
 
     def __init__(self, lost_at, decisions):
-        super().__init__(decisions | {20: (decisions[0][0], ())})
+        super().__init__({20: (decisions[0][0], ())} | decisions)
         self.lost_at = lost_at
 
     def decide(self, view):
@@ -374,6 +374,39 @@ def test_links_carry_what_counts_and_what_is_lost(job, cluster, gpus, others, nb
         assert carried.sum() == pytest.approx(row["bytes"] + row["lost_bytes"])
         if nbytes is not None:
             assert row["bytes"] == pytest.approx(nbytes)
+
+
+#: A start on GPUs of two servers, and a preemption within the first iteration.
+BEFORE = {0: ([(0, [0, 1, 2])], ()), 0.75: ((), [0])}
+
+
+class Redrawn:
+    """Half of the iterations have a second flow, which is inside a server on GPUs 0, 1 and 2."""
+
+    def stages(self, ranks, nbytes, rng):
+        more = [(0, 1, nbytes)] if rng.random() < 0.5 else []
+        return [Stage("a", [(0, 2, nbytes)]),
+                Stage("b", [(0, 2, nbytes), *more], "0.5s", after=["a"]),
+                Stage("c", [(2, 0, nbytes)], finishes_before=["b"])]
+
+
+@pytest.mark.parametrize("gpus", [[0, 1, 2], [0, 2, 3], [0, 2, 1]])
+@pytest.mark.parametrize("number", range(8))
+def test_going_back_is_continuing_where_it_began(gpus, number):
+    """Preempted at 0.75, back at 1.75, lost at 4, in a later iteration, and back on `gpus` at 20.
+
+    This is as if it were back at 20 only, whichever stages the iterations in between had.
+    """
+    job = JobSpec(number, 0, 4, ranks=3, pattern=Redrawn(), nbytes=MB, redraw=True)
+    lost, late = (run([job], scheduler, "fabric", Cluster(gpus=[2, 2], nic=MB, intra=10 * MB),
+                      {"keep": "fraction", "on_fault": "checkpoint"}, events=[
+                          {"at": 4, "host": 0, "kind": "fail", "restart": True},
+                          {"at": 20, "host": 0, "kind": "repair"}])
+                  for scheduler in (
+                      Faulty(4, BEFORE | {1.75: BEFORE[0], 20: ([(0, gpus)], ())}),
+                      Faulty(4, BEFORE | {20: ([(0, gpus)], ())})))
+    columns = ["finish_s", "bytes", "coflows"]
+    assert lost.jobs[columns].to_numpy().tolist() == late.jobs[columns].to_numpy().tolist()
 
 
 def test_parts_that_were_sent_before_the_last_start_count_once():
