@@ -55,7 +55,7 @@ class EdgeExecution(TimedExecution):
         """Stop waiting for the data of a job; see `Execution`."""
         self._data.stay(self._typed.numbers[job])
 
-    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
+    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> float:
         """Start a job now; see `Execution`."""
         # A job that was preempted as it began has not trained.
         if not self._stopped[job] - self.begun[job] > self._stopped[job] * ROUNDING:
@@ -63,6 +63,7 @@ class EdgeExecution(TimedExecution):
         self._workers[job] = len(gpus)
         self._tell_end = ended
         self._train(job, gpus, kept)
+        return 0.0
 
     def finished(self, job: int) -> float:
         """The fraction of a job's training that consists of whole mini-batches."""

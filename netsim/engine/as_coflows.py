@@ -66,13 +66,12 @@ class CoflowExecution(Execution):
         self._expected = {}
 
     def start(self, job: int, gpus: NDArray[np.int64], kept: float, ended: Callable[[int], None]
-              ) -> None:
+              ) -> float:
         """Start a job now; see `Execution.start`."""
         plan = self._plan(self._jobs[job], gpus)
         if job in self.processes:
             self.processes[job].ended = ended
-            self.processes[job].resume(plan)
-            return
+            return self.processes[job].resume(plan)
         spec, forecast = self._jobs[job], self._forecast
         process = self.processes[job] = process_of(
             spec, self._env, self._fabric, job, self._env.now, self._recorder, waited_for=True,
@@ -80,6 +79,7 @@ class CoflowExecution(Execution):
             predicted=0.0 if forecast is None else forecast.predict_job(spec))
         process.ended = ended
         self._env.timeout(0).callbacks.append(partial(process.arrive, plan))
+        return 0.0
 
     def progress(self, jobs: Any) -> Any:
         """The iterations made; see `Execution`.

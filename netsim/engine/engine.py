@@ -325,8 +325,10 @@ class Engine:
         job = segment.job
         if self.ledger.open.get(job) is segment and math.isnan(segment.stop):
             self.ledger.run(job, self._env.now)
-            self._execution.start(job, segment.gpus, float(self.ledger.rows["kept"][job]),
-                                  self._end)
+            lost_s = self._execution.start(job, segment.gpus,
+                                           float(self.ledger.rows["kept"][job]), self._end)
+            if lost_s:
+                self.ledger.lose_part(job, lost_s)
 
     def _end(self, job: int) -> None:
         """Free the GPUs of a job that has ended."""

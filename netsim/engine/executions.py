@@ -42,8 +42,11 @@ class Execution(ABC):
         self._env, self._jobs = env, jobs
 
     @abstractmethod
-    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
-        """Start a job that has already made `kept` iterations; at its end, call ``ended(job)``."""
+    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> float:
+        """Start a job that has already made `kept` iterations; at its end, call ``ended(job)``.
+
+        Return the seconds of the current iteration that it has to make again on these GPUs.
+        """
 
     @abstractmethod
     def progress(self, jobs: Any) -> Any:
@@ -137,13 +140,14 @@ class TimedExecution(Execution):
         self._since, self._kept, self._alpha = (
             np.insert(each, job, np.nan) for each in (self._since, self._kept, self._alpha))
 
-    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
+    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> float:
         """Start a job now; see `Execution.start`."""
         alpha, since = self.seconds(job, gpus), self._env.now
         self._since[job], self._kept[job], self._alpha[job] = since, kept, alpha
         self._ended = ended
         self._env.timeout((self._jobs[job].iterations - kept) * alpha).callbacks.append(
             partial(self._end, job, since))
+        return 0.0
 
     def _end(self, job: int, since: float, _: Any = None) -> None:
         """End a job, unless it has been stopped since."""
@@ -245,7 +249,7 @@ class ContentionExecution(Execution):
         """The next instant at which jobs may start: the beginning of a slot, or now."""
         return self._running.next_start(now)
 
-    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
+    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> float:
         """Start a job; in slotted time at the beginning of a slot. See `Execution.start`."""
         self._ended = ended
         self._catch_up()
@@ -253,6 +257,7 @@ class ContentionExecution(Execution):
         slower = float(self._factors[servers].max()) - 1
         self._running.start(job, servers.tolist(), kept, slower * self._jobs[job].compute_s)
         self._reset_alarm_soon()
+        return 0.0
 
     def progress(self, jobs: Any) -> Any:
         """The iterations made; see `Execution`."""

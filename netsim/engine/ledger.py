@@ -142,6 +142,12 @@ class Ledger:
         """Record that a job's progress begins."""
         self.open[job].run = self.rows["ready"][job] = now
 
+    def lose_part(self, job: int, lost_s: float) -> None:
+        """Record that a job whose progress begins repeats the part of an iteration that it kept."""
+        rows, segment = self.rows, self.open[job]
+        rows["kept"][job] = segment.kept = math.floor(segment.kept)
+        rows["useful_s"][job] -= lost_s
+
     def stop(self, job: int, now: float, kept: float, lost_s: float) -> None:
         """Record that a job's progress ends, and that `lost_s` seconds of it are lost."""
         rows, segment = self.rows, self.open[job]

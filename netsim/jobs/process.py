@@ -168,16 +168,19 @@ class JobProcess:
         if self._predicted:
             row["predicted"] = self.plan.predicted_s(self._predicted, self.iteration)
 
-    def _begin(self) -> None:
-        """Start the current iteration from its beginning, or continue it where it was paused."""
+    def _begin(self) -> float:
+        """Start the current iteration from its beginning, or continue it where it was paused.
+
+        Return the seconds of it that were spent before and are lost now.
+        """
         self._announce()
         if self._fabric.allocator.sees_running:
             self._fabric.running.begin(self.index, self.hosts)
         self.running = True
-        progress, now = self._progress, self._env.now
+        progress, now, lost_s = self._progress, self._env.now, 0.0
         if progress is not None and self.plan.graph(self.iteration).dag != progress.graph.dag:
             self._lose(back=False)
-            progress = None
+            lost_s, progress = progress.spent_s, None
         self._tell_before(self.iteration)
         self._resumed = _Resumed(now, self.iteration, copy(progress), len(self._completed),
                                  self.kept_bytes, self.kept_on_wire)
@@ -186,6 +189,7 @@ class JobProcess:
             self._begin_iteration()
         else:
             self._go_on(progress)
+        return lost_s
 
     def _begin_iteration(self) -> None:
         """Begin, or repeat, the first iteration that is not complete."""
@@ -371,16 +375,16 @@ class JobProcess:
         if self._fabric.allocator.sees_running:
             self._fabric.running.end(self.index)
 
-    def resume(self, plan: JobPlan | None = None) -> None:
+    def resume(self, plan: JobPlan | None = None) -> float:
         """Continue where the job was paused, or repeat the iteration if it was stopped.
 
         A job that has moved to other hosts gets its `plan` there; if its stages differ from those
-        before, a paused job repeats the iteration as well.
+        before, a paused job repeats the iteration as well. Return the seconds that this costs.
         """
         if plan is not None:
             self.plan = plan
             self.lower_bound_s = min(self.lower_bound_s, plan.lower_bound())
-        self._begin()
+        return self._begin()
 
     def route_on(self, network: Topology) -> None:
         """Use the routes of another network with the same links from the next rerouting on."""

@@ -376,6 +376,18 @@ def test_links_carry_what_counts_and_what_is_lost(job, cluster, gpus, others, nb
             assert row["bytes"] == pytest.approx(nbytes)
 
 
+def test_an_iteration_that_has_other_stages_elsewhere_is_lost():
+    """On GPUs 0, 1 and 2 an iteration takes 1 + 1 + 2 s, and on 0, 2 and 3 it takes 1 + 1 + 4 s.
+
+    Preempted at 7, after 3 s of the second one, with 1 MB of "a" and of "b" sent, the job begins it
+    again at 8: three of 6 s. It held GPUs for 7 + 18 s, of which 3 are lost.
+    """
+    jobs = run([INSIDE], At({0: ([(0, [0, 1, 2])], ()), 7: ((), [0]), 8: ([(0, [0, 2, 3])], ())}),
+               "fabric", Cluster(gpus=[2, 2], nic=MB, intra=10 * MB), {"keep": "fraction"}).jobs
+    assert jobs[["finish_s", "lost_bytes", *ACCOUNTS]].to_numpy().tolist() == [
+        [26, 2 * MB, 3 * 22, 3 * 3, 0]]
+
+
 #: A start on GPUs of two servers, and a preemption within the first iteration.
 BEFORE = {0: ([(0, [0, 1, 2])], ()), 0.75: ((), [0])}
 
