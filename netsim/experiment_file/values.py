@@ -67,7 +67,7 @@ Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value)),
 #: The same, but not 0; None where it is not given.
 PositiveSeconds = Annotated[float | None, BeforeValidator(
     lambda value: None if value is None else parse_seconds(value, strict=True)),
-    WithJsonSchema(quantity_schema("s"))]
+    WithJsonSchema(quantity_schema("s") | {"exclusiveMinimum": 0})]
 
 
 def _interval(value: Any) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import Node, is_whole, plain
+from netsim.base.values import Node, about, is_whole, plain
 from netsim.errors import InputError
 from netsim.jobs.plan import operations_of
 from netsim.models import ParallelModel
@@ -44,7 +44,8 @@ def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
         elif not is_whole(host) or not 0 <= host < hosts:
             raise InputError(f"stragglers: there is no host {host!r}; there are {hosts}, numbered "
                              "from 0", "stragglers")
-        check_factor(factor, f"stragglers: the factor of host {host}")
+        with about("stragglers"):
+            check_factor(factor, f"stragglers: the factor of host {host}")
         factors[named] = factor
     return factors
 

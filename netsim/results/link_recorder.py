@@ -37,7 +37,7 @@ class LinkRecorder:
                  beside: Sequence[str] = (), on_wire: bool = False) -> None:
         for name in as_collection(record, "record", str, "names"):
             if name not in RECORDS:
-                raise UnknownNameError("record", name, RECORDS)
+                raise UnknownNameError("record", name, RECORDS, key="record")
         dtypes = WITH_WIRE if on_wire or not network.wire.ideal else DTYPES
         self._rows = {name: SpillingTable(dtypes[name]) for name in RECORDS
                       if name in (*record, *beside) and name != "jobs"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,7 @@ from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.simulation.on_network import OnNetwork
 from netsim.simulation.run import Run
-from netsim.simulation.run_spec import (
-    RunSpec,
-    refuse_arguments,
-)
+from netsim.simulation.run_spec import RunSpec, refuse_arguments
 from netsim.workload import Workload
 
 
@@ -38,7 +36,7 @@ def built(spec: RunSpec) -> tuple[Any, Any]:
                spec.network)
     if network.gpu_servers is not None and {"scheduler", "placement", "execution",
                                             "preemption"}.intersection(spec.given):
-        return _scheduled().built(spec)
+        return _scheduled().built(replace(spec, network=network))
     refuse_arguments("network", spec.given)
     jobs = spec.workload
     if isinstance(jobs, str | Path):

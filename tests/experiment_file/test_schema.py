@@ -113,7 +113,8 @@ def test_it_takes(more):
 
 
 @pytest.mark.parametrize(("more", "key"), [
-    ("sede = 1", ""), ("seed = -1", "seed"), ('seed = "1"', "seed"), ('until = "1 sec"', "until"),
+    ("sede = 1", ""), ("seed = -1", "seed"), ("until = 0", "until"),
+    ('seed = "1"', "seed"), ('until = "1 sec"', "until"),
     ('check = "yes"', "check"), ('record = ["jobs", "coflow"]', "record.1"),
     ('allocator = "fofi"', "allocator"), ('allocator = "aalo:quees=3"', "allocator"),
     ("allocator = 3", "allocator"), ('[allocator]\nqueues = 3', "allocator"),

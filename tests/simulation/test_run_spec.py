@@ -71,7 +71,8 @@ def test_defaults_in_another_form_are_not_given():
 
 @pytest.mark.parametrize(("wrong", "key"), [
     ({"allocator": "sefb"}, "allocator"), ({"allocator": "aalo:queues=0"}, "allocator"),
-    ({"stragglers": {9: 2.0}}, "stragglers"), ({"record": 3}, "record"),
+    ({"stragglers": {9: 2.0}}, "stragglers"), ({"stragglers": {0: 0.5}}, "stragglers"),
+    ({"record": 3}, "record"), ({"record": ["linkz"]}, "record"),
     ({"events": 3}, "events"), ({"scheduler": "fifo"}, "scheduler")])
 def test_what_is_wrong_is_known_by_its_argument(wrong, key):
     with pytest.raises(InputError) as error:
