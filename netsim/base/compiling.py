@@ -1,94 +1,134 @@
 """Compilation of kernels with Numba, when they are first called, and caching on disk.
 
-Numba is imported with the first kernel that is called: most commands, and most mistakes, need none.
+Kernels are plain functions of arrays. Numba is imported with the first one that is called: most
+commands, and most mistakes, need none. With ``NUMBA_DISABLE_JIT=1`` kernels stay what they are, so
+that a debugger can step through them; results are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial, update_wrapper
+import atexit
+import gc
+import glob
+import hashlib
+import os
+import re
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, cached_property, update_wrapper
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from netsim.base import display
+from netsim.base.files import cache_folder
+from netsim.errors import NetsimWarning
+
+#: Whether kernels are compiled at all.
+ENABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+
+#: What all kernels are compiled with. Division by zero follows NumPy: x/0 is inf.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+#: The dispatchers of all kernels that Python has called.
+_kernels: list[Any] = []
 
 
 class Kernel:
     """A function that Numba compiles at its first call, in Python or in another kernel.
 
-    It looks to Numba like the result of its own decorators; `make` makes its dispatcher.
+    What Python calls is cached on disk. To other kernels, it looks like a function that Numba's own
+    decorators return.
     """
 
-    def __init__(self, function: Callable[..., Any], make: Callable[[Callable[..., Any]], Any],
-                 inline: str = "never") -> None:
+    def __init__(self, function: Callable[..., Any], inline: str = "never", **options: Any) -> None:
         update_wrapper(self, function)
-        self.py_func, self.targetoptions = function, {"inline": inline}
-        self._make = make
+        self.py_func, self.targetoptions, self._options = function, {"inline": inline}, options
+        self._called = False
 
     def __call__(self, *args: Any) -> Any:
-        return self.dispatcher(*args)
+        if self._called:
+            return self.dispatcher(*args)
+        if not ENABLED:
+            with np.errstate(all="ignore"):  # as in compiled code
+                return self.py_func(*args)
+        with compiling(self.py_func):
+            try:
+                result = self.dispatcher(*args)
+            except OSError as error:  # the compiled code cannot be stored
+                tell_not_kept(str(error.filename2 or error.filename), error.strerror or str(error))
+                self.dispatcher = _njit(self.py_func, **self._options)
+                result = self.dispatcher(*args)
+        self._called = True
+        return result
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what Python looks for, but does not need
             raise AttributeError(name)
-        return getattr(self.dispatcher, name)
+        return getattr(self._inner if name == "_numba_type_" else self.dispatcher, name)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         name = self.py_func.__qualname__
-        made = Kernel, (self.py_func, self._make, self.targetoptions["inline"])
+        made = _made, (self.py_func, self.targetoptions["inline"], self._options)
         return made if "<locals>" in name else name  # others can be imported
 
     @cached_property
     def dispatcher(self) -> Any:
-        """Numba's dispatcher."""
-        return self._make(self.py_func)
+        """What Python calls."""
+        made = cached(self.py_func, _njit, **self._options)
+        _kernels.append(made)
+        return made
+
+    @cached_property
+    def _inner(self) -> Any:
+        """What kernels call, which needs no wrapper for Python, and no cache of its own."""
+        if self.targetoptions["inline"] == "always":
+            return _njit(self.py_func, inline="always")
+        return _njit(self.py_func, no_cpython_wrapper=True, **self._options)
+
+
+def _made(function: Callable[..., Any], inline: str, options: dict[str, Any]) -> Kernel:
+    return Kernel(function, inline, **options)
+
+
+def _njit(function: Callable[..., Any], **options: Any) -> Any:
+    import numba
+
+    decorator: Any = numba.njit  # whose type hints do not cover all options
+    return decorator(**_OPTIONS, **options)(function)
 
 
 def compiled(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel when it is first called, and cache it on disk.
-
-    Division by zero follows NumPy: x/0 is inf, and no exception is raised.
-    """
-    # Explicit, as a caller that does not count references would otherwise hand that down.
-    return Kernel(kernel, partial(_compiled, _nrt=True))
+    """Compile a kernel when it is first called; what Python calls is cached on disk."""
+    return Kernel(kernel)
 
 
 def in_place(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes no arrays, without counting references to its arguments.
-
-    Counting would take longer than the loops of many kernels. It may call a kernel that is
-    `compiled`, which counts references to the arrays that it makes, but take no arrays from it.
-    """
-    return Kernel(kernel, partial(_compiled, _nrt=False))
-
-
-def addressed(kernel: Callable[..., Any]) -> Any:
-    """Compile as `in_place` does a kernel that is called by its address; see `address_of`."""
-    return Kernel(kernel, partial(_compiled, _nrt=False, no_cpython_wrapper=True))
+    """Compile a kernel that makes no arrays, without counting references to its arguments."""
+    return Kernel(kernel, _nrt=False)
 
 
 def inlined(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel only as part of its callers.
-
-    For kernels with one caller, and for short ones: Numba compiles a called kernel again with each
-    of its callers.
-    """
-    return Kernel(kernel, _inlined, "always")
+    """Compile a kernel only as part of its callers, for short ones."""
+    return Kernel(kernel, "always")
 
 
 def summing(kernel: Callable[..., Any]) -> Any:
-    """Compile as `in_place` does, and allow sums in any order, so that loops can be vectorised."""
-    return Kernel(kernel, partial(_compiled, _nrt=False, fastmath={"reassoc", "nsz", "contract"}))
+    """Allow sums of a kernel in any order, so that loops can be vectorised."""
+    return Kernel(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
 
 
-def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
-    from netsim.base.compiled_kernel import cached_kernel
+def row_type(fields: list[tuple[str, str]]) -> np.dtype[Any]:
+    """Return the type of rows with these fields, which are read as ``rows[k].field``.
 
-    return cached_kernel(kernel, options)
-
-
-def _inlined(kernel: Callable[..., Any]) -> Any:
-    import numba
-
-    numba_njit: Any = numba.njit  # whose type hints do not cover these arguments
-    return numba_njit(error_model="numpy", inline="always")(kernel)
+    Not compiled, too, so that kernels are also Python.
+    """
+    return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
 class Direct:
@@ -110,8 +150,128 @@ class Direct:
         entry = self._entries.get(kind)
         if entry is not None:
             return entry(*args)
-        returned = self.kernel(*args)
-        from numba import typeof
+        if not ENABLED:
+            return self.kernel(*args)
+        with compiling(self.kernel.py_func):
+            returned = self.kernel(*args)
+            from numba import typeof
 
-        self._entries[kind] = self.kernel.get_overload(tuple(map(typeof, args)))
+            self._entries[kind] = self.kernel.get_overload(tuple(map(typeof, args)))
         return returned
+
+
+# --- while Numba compiles ------------------------------------------------------------------
+
+#: Thresholds of Python's garbage collector meanwhile.
+_RARELY = 1_000_000, 20, 100
+
+
+@contextmanager
+def compiling(function: Callable[..., Any]) -> Iterator[bool]:
+    """Let Numba compile a function in this context, undisturbed by Ctrl-C and SIGTERM.
+
+    These are handled at the end: half-compiled code could never be called. The user is told, unless
+    the code is on disk, which the context says.
+    """
+    stored = next(_files_of(function), None) is not None
+    before = gc.get_threshold()
+    with _signals_held():
+        if not stored:
+            display.begun()
+        if before[0]:
+            gc.set_threshold(*_RARELY)
+        try:
+            yield stored
+        finally:
+            gc.set_threshold(*before)
+            if not stored:
+                display.ended()
+    if not stored:
+        _seal(function)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Call the handlers of signals that arrive in this context at its end."""
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: each for number, each in found.items() if callable(each)}
+    if not handlers or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending: list[tuple[int, Any]] = []
+    for number in handlers:
+        signal.signal(number, lambda *given: pending.append(given))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in pending:
+            handlers[number](number, frame)
+
+
+# --- files ---------------------------------------------------------------------------------
+def cached(function: Callable[..., Any], make: Callable[..., Any], **options: Any) -> Any:
+    """Have Numba make compiled code of a function and keep it; see `cache_folder`.
+
+    What cannot be stored is compiled again in the next process.
+    """
+    import numba
+
+    config: Any = numba.config
+    _drop_damaged(function)
+    before, config.CACHE_DIR = config.CACHE_DIR, str(cache_folder())
+    try:
+        return make(function, cache=True, **options)
+    except (RuntimeError, OSError) as error:  # the folder cannot be made, or written to
+        tell_not_kept(config.CACHE_DIR, str(error))
+        return make(function, **options)
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def tell_not_kept(path: str, reason: str) -> None:
+    """Warn, once, that compiled kernels cannot be stored."""
+    warnings.warn(NetsimWarning(
+        f"compiled kernels cannot be stored in {path}: {reason}; each process compiles them again, "
+        "which takes about 20 s, unless NUMBA_CACHE_DIR names another folder"), stacklevel=2)
+
+
+def _files_of(function: Callable[..., Any]) -> Iterator[Path]:
+    """Yield the files in which Numba keeps the compiled code of a function."""
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+    yield from cache_folder().glob(
+        f"*/{glob.escape(re.sub('[<>]', '', name))}-{function.__code__.co_firstlineno}.*.nb?")
+
+
+def _seal(function: Callable[..., Any]) -> None:
+    """Store the digests of the files of a function: if damaged, machine code might do anything."""
+    for path in _files_of(function):
+        with suppress(OSError):
+            _sum_of(path).write_text(_digest(path))
+
+
+@atexit.register
+def _seal_all() -> None:
+    """Seal what has been compiled for more types since its first call."""
+    for kernel in _kernels:
+        if kernel.stats.cache_misses.total() > 1:
+            _seal(kernel.py_func)
+
+
+def _drop_damaged(function: Callable[..., Any]) -> None:
+    """Remove files whose digest is missing or another one: they are compiled again."""
+    for path in _files_of(function):
+        with suppress(OSError):
+            if not _sum_of(path).exists() or _sum_of(path).read_text() != _digest(path):
+                path.unlink()
+                _sum_of(path).unlink()
+
+
+def _sum_of(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

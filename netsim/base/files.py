@@ -146,8 +146,8 @@ def cache_folder() -> Path:
 #: What is compiled, and what compiled code takes over, such as constants, or is made by.
 #: `tests/test_cache.py` holds this against what kernels import.
 COMPILED = (
-    "base/compiled_kernel.py", "base/compiling.py", "base/signals.py", "edge/kernels.py",
-    "fabric/by_reference.py", "fabric/kernels/*.py", "fabric/records.py", "jobs/longest_path.py",
+    "base/compiling.py", "edge/kernels.py", "fabric/kernels/*.py", "fabric/records.py",
+    "jobs/longest_path.py",
     "models/kernels.py", "placements/kernels.py", "schedulers/kernels.py", "ties.py")
 
 

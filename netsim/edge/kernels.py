@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from netsim import ties
 from netsim.base.compiling import in_place
-from netsim.base.signals import check_signals
 
 #: Relative tolerance within which instants are equal. Rounding errors of sums of times are smaller,
 #: and distinct events of a system are further apart.
@@ -39,7 +38,6 @@ def project(row, count, left, ready, now, until, later):
     for k in range(count):
         later[k] = left[row[k]]
     while now * (1 + ROUNDING) < until:
-        check_signals()
         first = 0
         while first < count and not (later[first] > 0
                                      and ready[row[first]] <= now * (1 + ROUNDING)):
@@ -66,7 +64,6 @@ def advance(workers, until, queue, count, clock, current, since, left, ready, fi
     for worker in workers:
         row, now = queue[worker], clock[worker]
         while count[worker] > 0 and now * (1 + ROUNDING) < until:
-            check_signals()
             first, upcoming = 0, float("inf")
             while first < count[worker] and ready[row[first]] > now * (1 + ROUNDING):
                 upcoming = min(upcoming, ready[row[first]])
@@ -106,7 +103,6 @@ def advance(workers, until, queue, count, clock, current, since, left, ready, fi
 def insert(chunks, where, queue, count, weight):
     """Insert chunks into the queues of their workers, behind chunks of equal weight."""
     for k in range(len(chunks)):
-        check_signals()
         worker, chunk = where[k], chunks[k]
         row, place = queue[worker], count[worker]
         while place > 0 and weight[row[place - 1]] > weight[chunk]:
@@ -167,7 +163,6 @@ def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, 
         q[k], start[k] = calculate_q(queue[worker], count[worker], left, ready, weight, share, now,
                                      delays[server_of[worker]], p, chunks, own, later)
     for chunk in range(chunks):
-        check_signals()
         cloud = (cloud_delay + (p if chunk else cloud_p)) / chunks
         best = _least_q(q, workers, server_of, room, cloud if has_cloud else float("inf"))
         if has_cloud and best < 0:

@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.kernels import greedy, rules, serving, sharing
 from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
+from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.loop import (
     ASKS,
     AT_ENDS,
+    BREATHES,
     CROSSES,
     FULL,
     HELD,
@@ -34,11 +37,8 @@ from netsim.fabric.kernels.loop import (
     SHOWS,
     WAITS,
     Tables,
-    addresses_for,
-    run,
 )
 from netsim.fabric.kernels.rules import Ruled
-from netsim.fabric.kernels.serving import address_for, serve_by
 from netsim.fabric.kernels.serving_parts import Served
 from netsim.fabric.kernels.sharing_rates import Parts
 from netsim.fabric.policy import Ruling
@@ -137,13 +137,15 @@ _NO_COFLOWS = np.empty(0, COFLOW)
 
 _NOTHING = np.empty(0)
 
-_run, _serve_by = map(Direct, (run, serve_by))
+#: The loop of each kind of engine.
+_LOOPS = {Parts: Direct(sharing.run), Served: Direct(serving.run), Greedy: Direct(greedy.run),
+          Ruled: Direct(rules.run)}
 
-#: What kernels call by address, see `addresses_for` and `address_for`; as with `Direct`, types of
-#: arrays are always the same.
-_addresses: dict[type, tuple[int, int]] = {}
+_serve_by = Direct(serving.serve_by)
 
-_serve_at: dict[type, int] = {}
+#: After this many steps times rows of coflows and flows, a kernel returns for Python to handle
+#: signals: some 10 ms.
+_WORK = 4_000_000
 
 
 def ignore(*_: Any) -> None:
@@ -333,7 +335,7 @@ class EventLoop:
             pause=self._pause, count=len(table.coflows), key=table.last_key + 1, joined=0, idle=0,
             gone=0, ended=0, decisions=0, finished=0, goes_on=goes_on, drops=drops,
             only_moves=only_moves, together=together, decides=decides, reason=WAITS, link=-1,
-            bound=bound, shows=not only_moves, stepwise=self.stepwise)
+            bound=bound, shows=not only_moves, stepwise=self.stepwise, steps=0)
         self.ended = 0  #: flows that have ended since the loop began
 
     def _run(self, engine: Any, coming: NDArray[Any], ruling: Ruling | None = None,
@@ -346,13 +348,7 @@ class EventLoop:
         self._make_room()
         while True:
             carried = self._carried()
-            try:
-                engine = self._call(engine, coming, self._table, self._state, carried, ruled)
-            except Exception as error:
-                if ruling is None:
-                    raise
-                self.now = float(self._state["now"][0])
-                raise ruling.failure(error) from error
+            engine = self._call(engine, coming, self._table, self._state, carried, ruled)
             why = self._report(carried)
             if why != PAUSED:
                 self._keep_held(engine, why)
@@ -367,17 +363,17 @@ class EventLoop:
               carried: NDArray[np.float64], ruled: Ruled | None = None) -> Any:
         """Call the kernel; return the engine."""
         rows, jobs, pools, free = table.kernel_view
-        tables = Tables(rows, jobs, pools, free, table.graphs.kernel_view, table.graphs.arrived_at,
-                        coming, self._finished, self._done, table.capacity, carried)
-        kind = type(engine)
-        if kind not in _addresses:
-            _addresses[kind] = addresses_for(engine, state, tables)
-        if ruled is None:
-            _run(kind, engine, _addresses[kind], state, tables)
-            return engine
-        if Ruled not in _serve_at:
-            _serve_at[Ruled] = address_for(ruled, engine, state, tables)
-        return _serve_by(None, ruled, engine, _serve_at[Ruled], _addresses[kind], state, tables)
+        tables = Tables(rows, jobs, pools, free, table.graphs.kernel_view, coming, self._finished,
+                        self._done, table.capacity, carried)
+        steps = 1 + _WORK // (len(rows) + int(table.pools.used[0]))
+        while True:
+            state["steps"] = steps
+            if ruled is None:
+                _LOOPS[type(engine)](None, engine, state, tables)
+            else:
+                engine = _serve_by(None, ruled, engine, state, tables)
+            if state["reason"][0] != BREATHES:
+                return engine
 
     def _keep_held(self, engine: Any, why: int) -> None:
         """Keep the engine if the loop is held; store why it stopped."""

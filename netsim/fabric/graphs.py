@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -213,7 +212,7 @@ class Graphs:
 
         See `netsim.fabric.kernels.graphs.follow`.
         """
-        due = kernels.graphs.follow(gone, self.kernel_view, now, interval, self.arrived_at)
+        due = kernels.graphs.follow(gone, self.kernel_view, now, interval)
         self.next_due = min(self.next_due, due)
         self.go_on()
 
@@ -233,11 +232,6 @@ class Graphs:
         """The arrays from which the event loop takes the next coflows."""
         return kernels.graphs.ChainArrays(self.of_jobs, self.running, self.stages, self.coflows,
                                           self.pauses, self.arrays)
-
-    @property
-    def arrived_at(self) -> int:
-        """The address of `kernels.graphs.arrived`; 0 while no job has operations."""
-        return _arrived_at() if self._rows else 0
 
     def look(self) -> None:
         """Find which coflow becomes valid next."""
@@ -343,17 +337,6 @@ class Graphs:
                     graph["kept"] += iteration < graph["iteration"]
             if graph["kept"] == graph["iterations"]:
                 del self._rows[job]
-
-
-@cache
-def _arrived_at() -> int:
-    """Return the address of `kernels.graphs.arrived`, for the types that `follow` gives it."""
-    from numba import types  # experiment files are read without it
-
-    from netsim.fabric.by_reference import address_of, type_of_reference
-
-    return address_of(kernels.graphs.arrived, types.int64, types.int64, types.float64,
-                      types.float64, type_of_reference(Graphs(0).kernel_view))
 
 
 def _not_due(jobs: int) -> NDArray[Any]:

@@ -31,9 +31,9 @@ from netsim.fabric.clock import Alarm
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import rule_rows, rules
 from netsim.fabric.kernels.crossings import Crossings, new_crossings, take_in
-from netsim.fabric.kernels.rules import NO_ORDER, SOUND, UNSOUND, UNUSED
+from netsim.fabric.kernels.rules import NO_ORDER, RAISED, SOUND, UNSOUND, UNUSED
 from netsim.fabric.rule import STRETCH, Rule
-from netsim.fabric.rule_code import address_of_rule
+from netsim.fabric.rule_code import compiled_rule
 from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
@@ -167,6 +167,9 @@ def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
 
 _ask = Direct(rules.ask)
 
+#: Of the fields of a `RuleOutput`, the first ones have a value per coflow.
+_BY_COFLOW = 7
+
 #: What a rule sees of the present while its last decision stands.
 _UNSEEN = rules.Reads(*(False for _ in rules.Reads._fields))
 
@@ -180,7 +183,8 @@ class Ruling:
 
     def __init__(self, rule: Rule, table: FlowTable) -> None:
         self.rule = rule
-        self.address = self._find_address()
+        self._asks_python = False
+        self._compiled = compiled_rule(rule)
         self._table = table
         self._sees = rules.Reads(True, *(name in rule.reads for name in rules.Reads._fields[1:]))
         self._told = np.empty(1)
@@ -213,9 +217,6 @@ class Ruling:
         finally:
             self._sees = seen
 
-    def _find_address(self) -> int:
-        return address_of_rule(self.rule)
-
     def _make_room(self) -> None:
         """Allocate arrays with one place per row; columns that the rule does not read are NaN."""
         rule, size = self.rule, len(self._table.rows)
@@ -236,7 +237,7 @@ class Ruling:
             self._make_room()
             for old, new in zip(before, self._decided(), strict=True):
                 new[:len(old)] = old  # the decision stays in force
-        return rules.Ruled(self.address, self._form, self._sees, self._coflows, self._jobs,
+        return rules.Ruled(self._compiled, self._asks_python, self._form, self._sees, self._coflows, self._jobs,
                            self._told, self._order, self._sequence, self._spare, self._seen,
                            self._saw, self._room, self._crossings(), self._table.used,
                            self._values, self._fault, self._answered, self._wakes_in, check)
@@ -262,15 +263,10 @@ class Ruling:
         table = self._table
         if self.rule.needs_gammas:
             table.refresh()
-        try:
-            # The clock of an environment of the user's may say a whole number.
-            wrong = _ask(None, self.engine(True), table.coflows, table.jobs, float(now))
-        except Exception as error:
-            raise self.failure(error) from error
-        if wrong != rules.SOUND:
-            raise RuleError(self.wrong())
-        if unused := self.unused():
-            raise RuleError(unused)
+        # The clock of an environment of the user's may say a whole number.
+        wrong = _ask(None, self.engine(True), table.coflows, table.jobs, float(now))
+        if fault := self.fault(wrong) or self.unused():
+            raise RuleError(fault)
 
     def unused(self) -> str:
         """Describe fields that a rule has written but that its form ignores; "" if none."""
@@ -291,12 +287,27 @@ class Ruling:
         """Prepare the loop's next decision; for `Asking` only, as the loop calls rules itself."""
         raise NotImplementedError
 
-    def failure(self, error: Exception) -> RuleError:
-        """Turn an exception of compiled code into a `RuleError`: only rules raise any."""
-        if isinstance(error, IndexError):
-            return RuleError("has a rule that reads or writes beyond its arrays, of "
-                             f"{len(self._table.coflows)} coflows ({self.rule.place})")
-        return RuleError(f"has a rule that raised {error!r} ({self.rule.place})")
+    def fault(self, link: int) -> str:
+        """Describe the fault of the rule that a kernel has found; "" if it has found none."""
+        if link == rules.SOUND:
+            return ""
+        if link == rules.RAISED:
+            return self._raised()
+        return self.wrong() if link == rules.UNSOUND else self.unused()
+
+    def _raised(self) -> str:
+        """Call the rule again as the kernel has called it, for its exception."""
+        count, order = len(self._table.coflows), self._order
+        try:
+            self._compiled.function(
+                self._coflows[:count], self._jobs, float(self._told[0]), rules.RuleOutput(
+                    *(each[:count] for each in order[:_BY_COFLOW]), *order[_BY_COFLOW:]))
+        except IndexError:
+            return ("has a rule that reads or writes beyond its arrays, of "
+                    f"{count} coflows ({self.rule.place})")
+        except Exception as error:
+            return f"has a rule that raised {error!r} ({self.rule.place})"
+        return f"has a rule that raised an exception, but not again ({self.rule.place})"
 
     # --- what it has said -----------------------------------------------------------
 
@@ -419,13 +430,11 @@ class Asking(Ruling):
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
         super().__init__(_UNASKED, table)
+        self._asks_python = True
         self._ask = ask
         #: An answer that does not keep coflows in step, so that the event loop must stop.
         self.pending: Allocation | None = None
         self._given: Allocation | None = None
-
-    def _find_address(self) -> int:
-        return rules.NO_RULE
 
     def _make_room(self) -> None:
         super()._make_room()
@@ -543,8 +552,8 @@ class Policy:
         """Make the error for a fault that the event loop has found; None without one."""
         if link == SOUND:
             return None
-        if link in (UNSOUND, UNUSED):
-            return self.checker.refuse(ruling.wrong() if link == UNSOUND else ruling.unused())
+        if link in (UNSOUND, UNUSED, RAISED):
+            return self.checker.refuse(ruling.fault(link))
         return self.checker.infeasible(ruling.given(link), link)
 
     def note(self) -> Mapping[str, float] | None:

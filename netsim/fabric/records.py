@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.base.compiling import row_type
+
 #: Relative tolerance of a flow's size, a link's capacity or a share: less counts as nothing.
 DUST = 1e-9
 
@@ -21,15 +23,15 @@ LEAST_BYTES = 1e-100
 #: when it ends at its present rate, ``weight`` its weight where the fabric shares fairly,
 #: ``payload`` its bytes without headers, ``latency`` that of its path, ``index`` its place in the
 #: stage's list.
-FLOW = np.dtype([("size", "f8"), ("remaining", "f8"), ("rate", "f8"), ("finish", "f8"),
+FLOW = row_type([("size", "f8"), ("remaining", "f8"), ("rate", "f8"), ("finish", "f8"),
                  ("weight", "f8"), ("payload", "f8"), ("latency", "f8"), ("hop", "i8"),
-                 ("hops", "i4"), ("src", "i4"), ("dst", "i4"), ("index", "i4")], align=True)
+                 ("hops", "i4"), ("src", "i4"), ("dst", "i4"), ("index", "i4")])
 
 #: A flow on a link; ``slot`` is the link's place among the loads of the coflow.
-HOP = np.dtype([("link", "i8"), ("slot", "i8")], align=True)
+HOP = row_type([("link", "i8"), ("slot", "i8")])
 
 #: The bytes that a coflow has to send over one link, all its flows together.
-LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
+LOAD = row_type([("link", "i8"), ("nbytes", "f8")])
 
 #: What goes on when a coflow has completed: the next coflow of its chain, at once or after a pause;
 #: the process that submitted it; nothing, as its completion has been reported; or operations of its
@@ -54,7 +56,7 @@ NEXT_IN_CHAIN, WAITED, REPORTED, IN_GRAPH = 1, 2, 3, 4
 #: without bytes (-inf if there are none), and that of all its flows once it has completed;
 #: ``reach`` is the longest latency of a flow, ``payload`` the bytes of all without headers. The
 #: columns that each decision reads come first, side by side.
-COFLOW = np.dtype([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "i8"),
+COFLOW = row_type([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "i8"),
                    ("gamma", "f8"), ("job", "i8"), ("key", "i8"), ("base", "f8"),
                    ("total", "f8"), ("start", "f8"), ("last", "f8"), ("fresh", "i8"),
                    ("load", "i8"), ("loads", "i8"), ("valid", "f8"), ("weight", "f8"),
@@ -62,22 +64,22 @@ COFLOW = np.dtype([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "
                    ("hop", "i8"), ("hops", "i8"), ("deadline", "f8"), ("max_hops", "i8"),
                    ("longest", "f8"), ("waited", "i8"), ("split", "f8"), ("thinner", "i8"),
                    ("unit", "i8"), ("overhead", "f8"), ("arrives", "f8"), ("reach", "f8"),
-                   ("payload", "f8")], align=True)
+                   ("payload", "f8")])
 
 #: A job: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
 #: too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows that it has
 #: not emitted yet, ``predicted`` what that is predicted to be, ``longest`` the longest gamma of
 #: those that it has, ``active`` the number of its active coflows, ``gpus`` those that it holds,
 #: ``per_gamma`` the seconds that it takes alone for each second of ``ahead`` (both 0 if not known).
-JOB = np.dtype([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead", "f8"),
+JOB = row_type([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead", "f8"),
                 ("predicted", "f8"), ("longest", "f8"), ("completed", "i8"), ("active", "i8"),
-                ("gpus", "f8"), ("per_gamma", "f8")], align=True)
+                ("gpus", "f8"), ("per_gamma", "f8")])
 
 #: A chain: a job that sends one coflow after the other. Its ``stages``, from ``first`` on in
 #: `Chains.stages`, follow each other, round and round, until ``total`` coflows have been
 #: ``emitted``; the next is due at ``due``, inf while one is active.
-CHAIN = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
-                  ("due", "f8")], align=True)
+CHAIN = row_type([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
+                  ("due", "f8")])
 
 #: A graph: a job whose ``count`` operations are done in each of its ``iterations``. They, their
 #: ``children``, their ``state`` and what is ``left`` of iterations are from these places on. The
@@ -86,27 +88,26 @@ CHAIN = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total"
 #: ``slots`` each, round and round. ``finish`` is the latest end so far, and ``noticed`` the time at
 #: which it is noticed. The graph is also a chain, one that is never due, whose stages are the
 #: coflows of the operations.
-GRAPH = np.dtype([("operations", "i8"), ("count", "i8"), ("iteration", "i8"), ("iterations", "i8"),
+GRAPH = row_type([("operations", "i8"), ("count", "i8"), ("iteration", "i8"), ("iterations", "i8"),
                   ("opened", "i8"), ("kept", "i8"), ("slots", "i8"), ("state", "i8"),
-                  ("left", "i8"), ("children", "i8"), ("finish", "f8"), ("noticed", "f8")],
-                 align=True)
+                  ("left", "i8"), ("children", "i8"), ("finish", "f8"), ("noticed", "f8")])
 
 #: An operation computes for ``compute_s``, and then ``sends`` that one of its graph's coflows, if
 #: not -1. It waits for as many others as there are ``blockers``; in the first iteration, for
 #: ``blockers_first``. From ``child`` on there are as many ``children`` that wait for it, and
 #: then those that do in the next iteration, ``nexts``.
-OPERATION = np.dtype([("compute_s", "f8"), ("sends", "i8"), ("child", "i8"), ("children", "i4"),
-                      ("nexts", "i4"), ("blockers", "i4"), ("blockers_first", "i4")], align=True)
+OPERATION = row_type([("compute_s", "f8"), ("sends", "i8"), ("child", "i8"), ("children", "i4"),
+                      ("nexts", "i4"), ("blockers", "i4"), ("blockers_first", "i4")])
 
 #: How far an operation is in an iteration: for how many others it still waits (``blockers``), and
 #: the latest end of those that it does not wait for any more: with none left, it is ``ready`` then.
 #: Its coflow ``begins`` when it has computed, and its overhead is over.
-STATE = np.dtype([("ready", "f8"), ("begins", "f8"), ("blockers", "i8")], align=True)
+STATE = row_type([("ready", "f8"), ("begins", "f8"), ("blockers", "i8")])
 
 #: The numbers of coflows of graphs that will begin (``begins``) and that are ``due`` but not yet
 #: active, of operations that are ``parked`` until there is a slot for the next iteration, and of
 #: graphs that have ``ended``.
-GRAPHS = np.dtype([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", "i8")], align=True)
+GRAPHS = row_type([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", "i8")])
 
 #: The state of the event loop. Bytes are as of ``now``; at the rates in force the next flow ends at
 #: ``end``, in ``dt`` seconds, and a coflow crosses its limit at ``crossing``. The loop stops before
@@ -122,11 +123,12 @@ GRAPHS = np.dtype([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", 
 #: a few roundings end at once. ``decides`` says that the next rates are a decision, ``reason`` why
 #: the loop has stopped, ``link`` which link is overloaded, ``shows`` that coflows have come, begun
 #: or ended, or that there was a decision: with ``stepwise``, the loop is held then.
-LOOP = np.dtype([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
+LOOP = row_type([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
                  ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
                  ("pause", "i8"), ("count", "i8"), ("key", "i8"),
                  ("joined", "i8"), ("idle", "i8"), ("gone", "i8"), ("ended", "i8"),
                  ("decisions", "i8"), ("finished", "i8"),
                  ("goes_on", "i8"), ("drops", "i8"), ("only_moves", "i8"), ("together", "i8"),
                  ("decides", "i8"), ("reason", "i8"), ("link", "i8"), ("bound", "f8"),
-                 ("shows", "i8"), ("stepwise", "i8")], align=True)
+                 ("shows", "i8"), ("stepwise", "i8"),
+                 ("steps", "i8")])

@@ -2,43 +2,112 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import re
 import textwrap
-import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
+from types import FunctionType
 from typing import Any
 
 import numba
-from numba.core import ir
-from numba.core.compiler import run_frontend
-from numba.core.ir_utils import find_const, guard
+import numpy as np
+from numba import types
 
-from netsim.base.compiled_kernel import KernelCache, quickly
-from netsim.base.files import cache_folder
+from netsim.base.compiling import ENABLED, cached, compiling
+from netsim.base.values import same
 from netsim.errors import InputError
 from netsim.fabric.allocation import check_sees
-from netsim.fabric.kernels import rule_rows, rules
+from netsim.fabric.kernels import rule_rows
+from netsim.fabric.kernels.rules import RuleOutput
 from netsim.fabric.rule import COLUMNS, NEEDS, Rule, constants_of, functions_in
 
-#: Rules that have been compiled in this process, by function; and whether a warning has said that
-#: one cannot be cached.
-_COMPILED: dict[Callable[..., None], Any] = {}
+_READ_ONLY = [types.Array(numba.from_dtype(rows), 1, "C", readonly=True)
+              for rows in (rule_rows.COFLOWS, rule_rows.JOBS)]
+
+#: What a rule takes: coflows, jobs, now, order.
+_TAKES = (*_READ_ONLY, types.float64, numba.typeof(RuleOutput(**{
+    name: np.empty(0, np.int64 if name == "queue" else np.float64)
+    for name in RuleOutput._fields})))
+
+#: Of what kernels call in place of a rule.
+SIGNATURE = types.int64(*_TAKES)
 
 
-_said = False
+def _call(coflows, jobs, now, order):  # type: ignore[no-untyped-def]
+    """Call the rule that is a global of a copy; return 1 if it raises an exception, else 0."""
+    try:
+        rule(coflows, jobs, now, order)  # type: ignore[name-defined]  # noqa: F821
+    except Exception:
+        return 1
+    return 0
 
 
-class _RuleCache(KernelCache):
-    """The cache of a rule, beside its file; what is in other files counts as well.
+class CompiledRule(types.WrapperAddressProtocol):  # type: ignore[misc]
+    """A rule as kernels take it: Numba calls its machine code by its address."""
 
-    These are the kernels that read what the rule writes, the functions that it calls, and the
-    constants that all of them take.
+    __deepcopy__ = same
+
+    def __init__(self, rule: Rule) -> None:
+        _refuse_writes(rule)
+        self._rule = rule
+        #: What Python calls; what is written beyond an array is an error, not damage.
+        self.function: Any = numba.njit(error_model="numpy", boundscheck=True)(rule.function)
+        self._call = FunctionType(_call.__code__, {"rule": self.function}, _call.__name__)
+        self._call.__module__, self._call.__qualname__ = __name__, f"rule-{_digest(rule.function)}"
+        if ENABLED:
+            self._address = self._compile()
+
+    def __call__(self, *args: Any) -> int:
+        """Do the same in Python."""
+        return int(self._call(*args))
+
+    def __wrapper_address__(self) -> int:
+        return self._address
+
+    def signature(self) -> Any:
+        """As Numba asks for it."""
+        return SIGNATURE
+
+    def _compile(self) -> int:
+        with compiling(self._call) as stored:
+            if not stored:
+                self._compile_function()
+            made = cached(self._call, partial(_cfunc, SIGNATURE))
+        return int(made.address)
+
+    def _compile_function(self) -> None:
+        rule = self._rule
+        try:
+            self.function.compile(_TAKES)
+        except Exception as error:
+            raise InputError(f"{rule.name} cannot be compiled: {_why(rule, error)}") from error
+        [result] = self.function.overloads.values()
+        if (returned := result.signature.return_type) != types.none:
+            raise InputError(f"{rule.name} must return nothing, as it fills in its last argument, "
+                             f"but returns {returned}")
+
+
+def _cfunc(signature: Any, function: Callable[..., Any], **options: Any) -> Any:
+    decorator: Any = numba.cfunc  # whose type hints do not cover all options
+    return decorator(signature, error_model="numpy", **options)(function)
+
+
+_COMPILED: dict[Callable[..., None], CompiledRule] = {}
+
+
+def compiled_rule(rule: Rule) -> CompiledRule:
+    """Return the compiled form of a rule; it is compiled at the first call.
+
+    An `InputError` says why, and names the line, if the rule cannot be compiled, or reads a column
+    that it declares not to know, whatever its `reads` say.
     """
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), cache_folder().name, _digest(self._py_func))
+    for name, place in _hidden_columns_in(rule.function):
+        check_sees(rule.name, f"{name!r} ({place})", rule.information, NEEDS[name])
+    if rule.function not in _COMPILED:
+        _COMPILED[rule.function] = CompiledRule(rule)
+    return _COMPILED[rule.function]
 
 
 def _digest(function: Callable[..., Any]) -> str:
@@ -47,40 +116,7 @@ def _digest(function: Callable[..., Any]) -> str:
     for each in functions_in(function):
         digest.update(each.__code__.co_code)
         digest.update(repr(sorted(constants_of(each))).encode())
-    return digest.hexdigest()
-
-
-def address_of_rule(rule: Rule) -> int:
-    """Return the address of a rule's machine code; it is compiled at the first call.
-
-    An `InputError` says why, and names the line, if the rule cannot be compiled, or reads a column
-    that it declares not to know, whatever its `reads` say.
-    """
-    if rule.function not in _COMPILED:
-        _COMPILED[rule.function] = _compile(rule)
-    for name, place in _hidden_columns_in(rule.function):
-        check_sees(rule.name, f"{name!r} ({place})", rule.information, NEEDS[name])
-    result = _COMPILED[rule.function].get_compile_result(rules.SIGNATURE)
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
-
-
-def _compile(rule: Rule) -> Any:
-    # Whatever it writes beyond its arrays is an error, not damage.
-    made: Any = numba.njit(error_model="numpy", boundscheck=True)(rule.function)
-    try:
-        made._cache = _RuleCache(rule.function)
-    except RuntimeError:  # it has no file, or no folder can be written to
-        _say_that_it_is_not_kept(rule)
-    try:
-        quickly(made.compile, rules.SIGNATURE.args)
-    except Exception as error:
-        raise InputError(f"{rule.name} cannot be compiled: {_why(rule, error)}") from error
-    [result] = made.overloads.values()
-    if (returned := result.signature.return_type) != numba.types.none:
-        raise InputError(f"{rule.name} must return nothing, as it fills in its last argument, "
-                         f"but returns {returned}")
-    _refuse_writes(rule)
-    return made
+    return digest.hexdigest()[:16]
 
 
 def _refuse_writes(rule: Rule) -> None:
@@ -90,17 +126,6 @@ def _refuse_writes(rule: Rule) -> None:
             raise InputError(
                 f"{rule.name} writes the column {name!r} ({function.__code__.co_filename}, "
                 f"line {line}), which it may only read: it fills in order")
-
-
-def _say_that_it_is_not_kept(rule: Rule) -> None:
-    global _said
-    if not _said:
-        _said = True
-        code = rule.function.__code__
-        warnings.warn_explicit(
-            f"{rule.name} is compiled again in each process, as there is no file beside which "
-            "its machine code can be cached; the same holds for other such rules",
-            UserWarning, code.co_filename, code.co_firstlineno)
 
 
 def _why(rule: Rule, error: Exception) -> str:
@@ -133,31 +158,35 @@ def _no_column(rule: Rule, name: str) -> str:
 
 def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
     """Yield the columns of which a function sets single fields, and the line of each."""
-    code = run_frontend(function)
-    for block in code.blocks.values():
-        for found in block.find_insts((ir.SetAttr, ir.SetItem)):
-            name = (found.attr if isinstance(found, ir.SetAttr)
-                    else guard(find_const, code, found.index))
-            if isinstance(name, str) and name in COLUMNS:
-                yield name, found.loc.line
+    for name, line, writes in _columns_used_in(function):
+        if writes:
+            yield name, line
 
 
 @cache
 def _hidden_columns_in(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
-    """List where a function reads fields of columns that not every rule may read.
+    """List where a function reads fields of columns that not every rule may read."""
+    return tuple((name, f"{each.__code__.co_filename}, line {line}")
+                 for each in functions_in(function)
+                 for name, line, writes in _columns_used_in(each) if name in NEEDS and not writes)
 
-    Columns are found in whatever way they are written, also if a constant has their name; fields of
-    constants, such as ``math.gamma``, do not count.
+
+def _columns_used_in(function: Callable[..., Any]) -> Iterator[tuple[str, int, bool]]:
+    """Yield the columns that a function names, the line of each, and whether it is written.
+
+    Columns are found as attributes, and as strings; attributes of what is outside of the function,
+    such as ``math.gamma``, do not count.
     """
-    found = []
-    for each in functions_in(function):
-        code = run_frontend(each)
-        for block in code.blocks.values():
-            for read in block.find_exprs():
-                name = (read.attr if read.op == "getattr"
-                        else guard(find_const, code, read.index) if read.op == "getitem"
-                        else read.index if read.op == "static_getitem" else None)
-                if (isinstance(name, str) and name in NEEDS
-                        and guard(find_const, code, read.value) is None):
-                    found.append((name, f"{each.__code__.co_filename}, line {read.loc.line}"))
-    return tuple(found)
+    outside, text = False, ""
+    for each in dis.get_instructions(function):
+        line = each.positions.lineno if each.positions else 0
+        attribute = each.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
+        if attribute and each.argval in COLUMNS and not outside:
+            yield each.argval, line or 0, each.opname == "STORE_ATTR"
+        if text in COLUMNS:
+            yield text, line or 0, each.opname == "STORE_SUBSCR"
+        outside = (each.opname in ("LOAD_GLOBAL", "LOAD_DEREF")
+                   or (outside and attribute))
+        found = (each.argval if each.opname == "LOAD_CONST"
+                 else function.__globals__.get(each.argval) if each.opname == "LOAD_GLOBAL" else "")
+        text = found if isinstance(found, str) else ""

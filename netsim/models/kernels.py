@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.base.compiling import compiled, in_place
-from netsim.base.signals import check_signals
 
 #: Rows of `netsim.models.iteration_time.StageTerms`.
 (GPUS, _, COMPUTE, SLICES, FAR_IN, NEAR_IN, FAR_OUT, NEAR_OUT, FAR_EXPERTS, NEAR_EXPERTS,
@@ -76,7 +75,6 @@ def heavy_edge_of(weight, size, kinds, counts, priority):
         for count in counts:
             later[j] += count // kinds[j] * kinds[j]
     for m in range(len(counts)):
-        check_signals()
         for j in range(len(kinds)):
             later[j] -= counts[m] // kinds[j] * kinds[j]
         if m == len(counts) - 1:  # c = |V|

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.by_reference import by_reference
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import compiled, in_place, inlined, row_type
 from netsim.fabric.kernels.progress import row_of
 from netsim.fabric.records import DUST
 
@@ -27,11 +26,11 @@ _ABOVE_ONE = 1.0 + 1e-15
 #: An active coflow: the legs from ``load`` on are those of ``shared`` links, then ``own`` ones, no
 #: two alike, out of ``loads``; ``due`` is 1 if they must be sorted again. ``key`` and ``gamma``
 #: are copies from its row, which is seven times as long: every decision goes through all of them.
-_KNOWN = np.dtype([("key", "i8"), ("gamma", "f8"), ("load", "i8"), ("loads", "i4"),
-                   ("shared", "i4"), ("own", "i4"), ("due", "i4")], align=True)
+_KNOWN = row_type([("key", "i8"), ("gamma", "f8"), ("load", "i8"), ("loads", "i4"),
+                   ("shared", "i4"), ("own", "i4"), ("due", "i4")])
 
 #: A link: how many ``coflows`` cross it, the sum of their ``keys``, and its ``room``, or -1.
-_LINK = np.dtype([("coflows", "i8"), ("keys", "i8"), ("room", "i8")], align=True)
+_LINK = row_type([("coflows", "i8"), ("keys", "i8"), ("room", "i8")])
 
 #: Places in `Crossings.counts`: of the known coflows, the rooms, and the free ones among the rooms.
 _KNOWS, _ROOMS, _FREE = range(3)
@@ -90,7 +89,6 @@ def take_in(crossings, coflows, loads, capacity):
 
     Keys of new coflows are larger than all before.
     """
-    crossings = by_reference(crossings)
     known, counts = crossings.known, crossings.counts
     _remove_ended(crossings, coflows, loads)
     for c in range(counts[_KNOWS], len(coflows)):

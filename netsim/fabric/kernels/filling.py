@@ -13,17 +13,12 @@ The input is a *filling*, a NamedTuple of arrays. Its ``links`` have their membe
 ``first`` to ``stop``. A member is a flow or a class of flows; it has a weight ``share`` and
 ``others``, the further links on its path. By link, there are ``unfrozen``, ``left`` and the level
 ``full_at``, which is inf until the link is full. The last link is a dummy that fills up paths
-shorter than others. Each kind of filling registers how the members of a full link are taken off
-their other links: see `register_release`.
+shorter than others. `freeze_of` makes the kernel for a kind of filling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numba.extending import overload
 
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.heap import heap_up, pop, sink
@@ -34,62 +29,49 @@ ROUNDED = 1e-11
 #: The next link is looked for among this many in the order.
 _NEXT = 4
 
-_RELEASES: dict[type, Callable[..., Any]] = {}
+def freeze_of(release):
+    """Return the kernel `freeze` for a kind of filling.
 
-
-def register_release(kind: type, release: Callable[..., Any]) -> None:
-    """Register how `freeze` takes the members of a full link off their other links.
-
-    ``release(filling, link, level)``, which is not compiled, freezes the growing members of this
-    link at this level. `kind` is the NamedTuple of the filling.
+    ``release(filling, link, level)``, a kernel, freezes the growing members of this link at this
+    level: it takes them off their other links.
     """
-    _RELEASES[kind] = release
+    @in_place
+    def freeze(order, levels, grows, filling, late):
+        """Freeze links until no flow grows.
 
+        `order` has the links in roughly the order in which they will freeze or, if `levels` is not
+        empty, as a heap by lower bounds of their levels. `grows` is the total weight of growing flows,
+        inf if not known. ``unfrozen`` and ``left`` of the filling are overwritten, and ``full_at`` is
+        set. `late` is space for links that come too late in the order: some of their flows froze at a
+        higher level.
 
-def _release(filling, link, level):
-    """Stand in for the function that each kind of filling registers."""
+        Return the sum of the rates of all frozen flows, the highest level, the total weight of flows
+        that still grow, and the number of links in `late`.
+        """
+        unfrozen, left, full_at = filling.unfrozen, filling.left, filling.full_at
+        highest = speed = 0.0
+        first = count = 0
+        stop = len(order)
+        while first < stop and grows > 0.0:
+            if len(levels):
+                link, stop = _lowest_of(order, levels, stop, unfrozen, left)
+            else:
+                link, first = _next_of(order, first, unfrozen, left)
+            if link < 0:
+                break
+            level = max(left[link], 0.0) / unfrozen[link]
+            if len(levels) or level >= highest * (1.0 - ROUNDED):
+                level = highest = max(highest, level)
+            elif _is_late(filling, link, level):
+                late[count] = link
+                count += 1
+            speed += unfrozen[link] * level
+            grows -= unfrozen[link]
+            release(filling, link, level)
+            full_at[link] = level
+        return speed, highest, grows, count
 
-
-# Inlined, as a call hands over each array of a filling one by one.
-overload(_release, inline="always", strict=False)(
-    lambda filling, *_: _RELEASES[filling.instance_class])
-
-
-@in_place
-def freeze(order, levels, grows, filling, late):
-    """Freeze links until no flow grows.
-
-    `order` has the links in roughly the order in which they will freeze or, if `levels` is not
-    empty, as a heap by lower bounds of their levels. `grows` is the total weight of growing flows,
-    inf if not known. ``unfrozen`` and ``left`` of the filling are overwritten, and ``full_at`` is
-    set. `late` is space for links that come too late in the order: some of their flows froze at a
-    higher level.
-
-    Return the sum of the rates of all frozen flows, the highest level, the total weight of flows
-    that still grow, and the number of links in `late`.
-    """
-    unfrozen, left, full_at = filling.unfrozen, filling.left, filling.full_at
-    highest = speed = 0.0
-    first = count = 0
-    stop = len(order)
-    while first < stop and grows > 0.0:
-        if len(levels):
-            link, stop = _lowest_of(order, levels, stop, unfrozen, left)
-        else:
-            link, first = _next_of(order, first, unfrozen, left)
-        if link < 0:
-            break
-        level = max(left[link], 0.0) / unfrozen[link]
-        if len(levels) or level >= highest * (1.0 - ROUNDED):
-            level = highest = max(highest, level)
-        elif _is_late(filling, link, level):
-            late[count] = link
-            count += 1
-        speed += unfrozen[link] * level
-        grows -= unfrozen[link]
-        _release(filling, link, level)
-        full_at[link] = level
-    return speed, highest, grows, count
+    return freeze
 
 
 @inlined

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.by_reference import by_reference, call_at
-from netsim.fabric.kernels import addressed, in_place, inlined
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import pop, rise, sort
 from netsim.fabric.kernels.progress import activate, copy_segments
 from netsim.fabric.records import IN_GRAPH, NEXT_IN_CHAIN
@@ -141,7 +140,6 @@ def next_begin(graphs):
 @in_place
 def start(job, now, chains):
     """Begin the first iteration of a job."""
-    chains = by_reference(chains)
     graphs = chains.graphs
     graph = graphs.of_jobs[job]
     _open(graph, graphs, 0)
@@ -154,12 +152,11 @@ def start(job, now, chains):
     _go_through(job, chains, waiting)
 
 
-@addressed
+@in_place
 def arrived(job, order, seen, arrives, chains):
     """Continue a job after the arrival of an operation's coflow, noticed at `seen`.
 
-    Return when the next coflow of a graph begins. The loop calls this by its address, so that it
-    need not be compiled where no job is a graph.
+    Return when the next coflow of a graph begins.
     """
     graphs = chains.graphs
     graph = graphs.of_jobs[job]
@@ -171,7 +168,6 @@ def arrived(job, order, seen, arrives, chains):
 @in_place
 def resume(chains):
     """Continue the parked operations as long as there is room."""
-    chains = by_reference(chains)
     graphs = chains.graphs
     head = graphs.head[0]
     while head.parked:
@@ -334,14 +330,12 @@ def arrive(gone, flows):
 
 
 @in_place
-def follow(gone, chains, now, interval, arrived_at):
+def follow(gone, chains, now, interval):
     """Make the coflows due that follow those in `gone`; return when the first of them is due.
 
-    ``arrives`` must be set in `gone`, the COFLOW rows that have completed now. `arrived_at`, the
-    address of `graphs.arrived`, may be 0 if none of them is of a graph. `interval` is the observe
-    interval, in seconds.
+    ``arrives`` must be set in `gone`, the COFLOW rows that have completed now. `interval` is the
+    observe interval, in seconds.
     """
-    chains = by_reference(chains)
     first = np.inf
     for k in range(len(gone)):
         chain = chains.of_jobs[gone[k].job]
@@ -349,9 +343,7 @@ def follow(gone, chains, now, interval, arrived_at):
             continue
         seen = max(observed(gone[k].arrives, interval, now), now)
         if gone[k].waited == IN_GRAPH:
-            begins = call_at(arrived_at, (gone[k].job, gone[k].order, seen, gone[k].arrives,
-                                          chains))
-            first = min(first, begins)
+            first = min(first, arrived(gone[k].job, gone[k].order, seen, gone[k].arrives, chains))
         elif chain.emitted < chain.total:
             chain.due = seen + chains.pauses[chain.first + chain.emitted % chain.stages]
             first = min(first, chain.due)
@@ -361,7 +353,6 @@ def follow(gone, chains, now, interval, arrived_at):
 @in_place
 def next_due(chains):
     """Return when the next coflow of a chain or graph becomes valid; inf if none does."""
-    chains = by_reference(chains)
     first = next_begin(chains.graphs)
     for job in chains.running:
         first = min(first, chains.of_jobs[job].due)
@@ -379,7 +370,6 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
     Return the number of appended coflows, and how many of their jobs had no active coflow before;
     -1 and 0 if there was no room for all, and nothing was done.
     """
-    chains = by_reference(chains)
     more, flows, hops, loads = wanted(chains, until, before)
     if (count + more > len(rows) or used[0] + flows > len(pools[0])
             or used[1] + hops > len(pools[1]) or used[2] + loads > len(pools[2])):
@@ -433,7 +423,6 @@ def _next_of(chain, chains):
 @in_place
 def wanted(chains, until, before):
     """Count the coflows due by `until` in jobs below `before`, and their flows, hops and loads."""
-    chains = by_reference(chains)
     count = flows = hops = loads = 0
     for job in chains.running:
         chain = chains.of_jobs[job]

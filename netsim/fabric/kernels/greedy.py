@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.greedy_rows import (
     MOVED,
     NONE,
     STALE,
-    Greedy,
     copy_rows,
     find_rows,
     goes_first,
@@ -25,11 +23,10 @@ from netsim.fabric.kernels.greedy_rows import (
 from netsim.fabric.kernels.loop import (
     REDO,
     WAITS,
-    EngineFunctions,
     end_flow,
     join_never,
+    loop_of,
     never,
-    register,
     write_nothing,
 )
 from netsim.fabric.kernels.progress import mark_started
@@ -438,7 +435,7 @@ _MOST_GONE = 3
 def begin(coflows, flows, hops, capacity, order, by_size):
     """Return a copy of the rows with rates for all flows."""
     engine = copy_rows(coflows, flows, hops, capacity, order, by_size)
-    _serve_all(by_reference(engine))
+    _serve_all(engine)
     return engine
 
 
@@ -449,7 +446,6 @@ def resume(engine, coflows, flows, order, by_size):
     By size it never can: sizes that differ by less than `DUST` might be ranked differently when
     ranked step by step. Rates only change where flows have ended, as only flows with a rate end.
     """
-    engine = by_reference(engine)
     state, senders = engine.state[0], engine.senders
     if by_size or state.by_size or not find_rows(engine, coflows, order):
         return False
@@ -472,6 +468,7 @@ def resume(engine, coflows, flows, order, by_size):
 
 
 # --- what the loop calls ---------------------------------------------------------------
+@in_place
 def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
     """Serve flows again after some have ended; return `REDO` if a new copy is worthwhile."""
     mine, senders, groups = engine.state[0], engine.senders, engine.groups
@@ -488,6 +485,7 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
     return WAITS
 
 
+@in_place
 def _find_end(engine, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
     dt, senders = np.inf, engine.senders
@@ -498,6 +496,7 @@ def _find_end(engine, _coflows, state):
     state.dt, state.end = dt, state.now + dt
 
 
+@in_place
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
     senders, crossings, mine = engine.senders, engine.crossings, engine.state[0]
@@ -520,6 +519,7 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
                     carried[crossings[i, h].link] += before - sender.left
 
 
+@in_place
 def _leave(engine, coflows, pools, state):
     """Write bytes to the rows, and also rates unless new ones are about to be set."""
     in_force = state.reason == WAITS or state.only_moves == 1
@@ -575,5 +575,5 @@ def _serve_all(engine):
     engine.state[0].moving = count
 
 
-register(Greedy, EngineFunctions(_find_rates, _find_end, never, _advance, write_nothing,
-                                 join_never, _leave))
+#: See `loop_of`.
+run = loop_of(_find_rates, _find_end, never, _advance, write_nothing, join_never, _leave)

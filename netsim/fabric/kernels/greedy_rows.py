@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import compiled, in_place, inlined, row_type
 from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.records import DUST
 
@@ -22,13 +22,13 @@ _PLENTY = 1e300
 #: The copy as a whole: how many flows are ``moving``; how many have ``gone``, and how many more
 #: have ``ended`` in the last step, and are still listed as moving; whether flows go ``by_size``,
 #: that is, by the bytes that they have left; on how many links rates are ``changing``.
-_STATE = np.dtype([("moving", "i8"), ("gone", "i8"), ("ended", "i8"), ("by_size", "i8"),
+_STATE = row_type([("moving", "i8"), ("gone", "i8"), ("ended", "i8"), ("by_size", "i8"),
                    ("changing", "i8")])
 
 #: A coflow, in service order: its ``key``; its ``row``, or -1; its flows, ``first`` to ``stop``;
 #: whether these have ``moved`` since its rows were written.
-_GROUP = np.dtype([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4"),
-                   ("moved", "i4")], align=True)
+_GROUP = row_type([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4"),
+                   ("moved", "i4")])
 
 #: An unfinished flow.
 #:
@@ -36,19 +36,19 @@ _GROUP = np.dtype([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4")
 #: - look: by size, the bytes at which it may overtake the flow listed before it on some link
 #: - flow, owner, where: its place in the table, its group, and its place among those that move
 #: - row: 0, or what its row lacks: `STALE` or `MOVED`
-_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("look", "f8"), ("flow", "i4"),
-                    ("owner", "i4"), ("where", "i4"), ("row", "i4")], align=True)
+_SENDER = row_type([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("look", "f8"), ("flow", "i4"),
+                    ("owner", "i4"), ("where", "i4"), ("row", "i4")])
 
 #: A flow on a link: its ``place`` among the link's members, and the next flow ``behind`` it that
 #: moves.
-_CROSSING = np.dtype([("link", "i4"), ("place", "i4"), ("behind", "i4")], align=True)
+_CROSSING = row_type([("link", "i4"), ("place", "i4"), ("behind", "i4")])
 
 #: A flow in the list of a link.
 #:
 #: - other: another link on its path, or none. Most flows wait because that one is full, which is
 #:   seen from here without a look at the flow
 #: - left: by size, the bytes of a flow that waits; 0 if it moves
-_MEMBER = np.dtype([("left", "f8"), ("flow", "i4"), ("other", "i4")], align=True)
+_MEMBER = row_type([("left", "f8"), ("flow", "i4"), ("other", "i4")])
 
 #: A link.
 #:
@@ -56,8 +56,8 @@ _MEMBER = np.dtype([("left", "f8"), ("flow", "i4"), ("other", "i4")], align=True
 #: - first, stop: its flows are ``members[first:stop]``, in order; ``head``: the first that moves
 #: - filler: the flow that leaves nothing to those behind it; without one, the one after the last
 #: - changes: whether rates change on it; see `_CHANGE`
-_LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", "i4"),
-                  ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("changes", "i4")], align=True)
+_LINK = row_type([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", "i4"),
+                  ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("changes", "i4")])
 
 #: A link on which rates change.
 #:
@@ -67,8 +67,8 @@ _LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", 
 #:   in list order, its number
 #: - place: its place in a heap of changes by size; ``heap``: the link at the place that is the
 #:   number of this row
-_CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("cursor", "i4"),
-                    ("last", "i4"), ("flow", "i4"), ("place", "i4"), ("heap", "i4")], align=True)
+_CHANGE = row_type([("left", "f8"), ("before", "f8"), ("size", "f8"), ("cursor", "i4"),
+                    ("last", "i4"), ("flow", "i4"), ("place", "i4"), ("heap", "i4")])
 
 
 class Greedy(NamedTuple):

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import check_signals, compiled, in_place, inlined
-from netsim.fabric.kernels.filling import freeze, heap_of, register_release, release_members
+from netsim.fabric.kernels import compiled, in_place, inlined, row_type
+from netsim.fabric.kernels.filling import freeze_of, heap_of, release_members
 from netsim.fabric.records import DUST
 
 # --- max-min fair --------------------------------------------------------------------------
 
 #: A link: its members go from ``first`` to ``stop``.
-_LINK = np.dtype([("first", "i8"), ("stop", "i8")])
+_LINK = row_type([("first", "i8"), ("stop", "i8")])
 
 
 class _Paths(NamedTuple):
@@ -32,13 +32,14 @@ class _Paths(NamedTuple):
     full_at: NDArray[np.float64]
 
 
+@inlined
 def _release(filling, link, level):
     at = filling.links[link]
     release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
                     filling.left, filling.full_at, level)
 
 
-register_release(_Paths, _release)
+_freeze = freeze_of(_release)
 
 
 @compiled
@@ -68,7 +69,7 @@ def fill_paths(path, weights, capacity):
     filling = _lay_out(path, weights, capacity)
     growing = np.flatnonzero(filling.unfrozen[:-1] > 0.0)
     heap, levels = heap_of(growing, filling.unfrozen, filling.left)
-    freeze(heap, levels, np.inf, filling, heap[:0])
+    _freeze(heap, levels, np.inf, filling, heap[:0])
     rates = np.zeros(len(weights))
     for i in range(len(path)):
         if weights[i] > 0.0:
@@ -331,7 +332,6 @@ def bssi(coflows, loads, capacity):
     latest = count - 1
     dual = 0.0
     for position in range(count - 1, -1, -1):
-        check_signals()
         while not unplaced[latest]:
             latest -= 1
         b = _bottleneck(total)

@@ -4,39 +4,31 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.crossings import Crossings, add_greedily, find_factor, take_in
 from netsim.fabric.kernels.loop import (
     POLICY,
     REFUSED,
     WAITS,
-    EngineFunctions,
-    register,
+    loop_of,
     write_nothing,
 )
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
-from netsim.fabric.kernels.rule_rows import COFLOWS, JOBS, OTHERS, UNSTRETCHED
+from netsim.fabric.kernels.rule_rows import OTHERS, UNSTRETCHED
 from netsim.ties import EQUAL
 
 #: In place of a link: all is well; the rule has written an invalid value, or a field that its form
-#: ignores; a policy's order does not name each coflow once.
-SOUND, UNSOUND, UNUSED, NO_ORDER = -1, -3, -4, -5
+#: ignores; a policy's order does not name each coflow once; the rule has raised an exception.
+SOUND, UNSOUND, UNUSED, NO_ORDER, RAISED = -1, -3, -4, -5, -6
 
 #: The least and the largest positive number.
 _LEAST, _MOST = np.nextafter(0.0, 1.0), np.finfo(np.float64).max
 
 #: After this many moves per coflow, sorting by insertion gives up.
 _MOVES = 8
-
-#: In place of a rule's address.
-NO_RULE = 0
 
 
 class RuleOutput(NamedTuple):
@@ -106,7 +98,8 @@ class Form(NamedTuple):
 class Ruled(NamedTuple):
     """A rule at work, and the engine that keeps coflows in step at its shares."""
 
-    address: int  #: of the compiled rule; `NO_RULE` if a Python policy is asked instead
+    rule: Any  #: a `rule_code.CompiledRule`
+    asks_python: bool  #: whether a Python policy is asked instead of the rule
     form: Form
     reads: Reads
     coflows: NDArray[Any]  #: of COFLOWS; what the rule reads, with space for more coflows
@@ -131,41 +124,17 @@ class Ruled(NamedTuple):
 
 
 # --- calling a rule ------------------------------------------------------------------------
-_NONE: Any = {name: np.empty(0) for name in RuleOutput._fields}
-
-_ORDER = numba.typeof(RuleOutput(**{**_NONE, "queue": np.empty(0, np.int64)}))
-
-_READ_ONLY = [types.Array(numba.from_dtype(rows), 1, "C", readonly=True)
-              for rows in (COFLOWS, JOBS)]
-
-#: ``rule(coflows, jobs, now, order)``.
-SIGNATURE = types.void(*_READ_ONLY, types.float64, _ORDER)
-
-_RULE = types.FunctionType(SIGNATURE)
-
-
-@intrinsic
-def _rule_at(_typing: Any, address: Any) -> Any:
-    """Return the compiled rule at an address, without a lookup in Python at each call."""
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        rule = cgutils.create_struct_proxy(_RULE)(context, builder,
-                                                  value=context.get_constant_null(_RULE))
-        rule.jit_addr = builder.inttoptr(args[0], context.get_value_type(types.voidptr))
-        return rule._getvalue()
-    return _RULE(address), generate
-
-
 @in_place
 def ask(ruled, coflows, jobs, now):
     """Call a rule from Python; see `decide`."""
-    return decide(by_reference(ruled), coflows, jobs, now)
+    return decide(ruled, coflows, jobs, now)
 
 
 @in_place
 def decide(ruled, coflows, jobs, now):
     """Call a rule: fill in ``ruled.order``, and sort ``ruled.sequence`` by it.
 
-    Return `SOUND` or `UNSOUND`.
+    Return `SOUND`, `UNSOUND` or `RAISED`.
     """
     count = len(coflows)
     if ruled.reads.now:
@@ -176,8 +145,9 @@ def decide(ruled, coflows, jobs, now):
                        full.weight[:count], full.queue[:count], full.limit[:count], full.part,
                        full.wake_at, full.note, full.options)
     _clear(fills, ruled)
-    rule = _rule_at(ruled.address)
-    rule(ruled.coflows[:count], ruled.jobs, ruled.told[0], fills)
+    rule = ruled.rule
+    if rule(ruled.coflows[:count], ruled.jobs, ruled.told[0], fills):
+        return RAISED
     if not _is_sound(fills, now, ruled.fault):
         return UNSOUND
     _recall(ruled, coflows)
@@ -442,7 +412,6 @@ def share_out(ruled, coflows):
     The crossings must be up to date. Return whether the shares are known to fit all links; if not,
     the caller must check.
     """
-    ruled = by_reference(ruled)
     count = len(coflows)
     share, most = ruled.order.share[:count], ruled.order.most[:count]
     if ruled.form.by_place:
@@ -510,18 +479,19 @@ def _stretch(coflows, share, ruled):
 
 
 # --- what the loop calls ---------------------------------------------------------------
+@in_place
 def _find_rates(ruled, coflows, jobs, pools, capacity, state):
     """Have the rule decide; return `REFUSED` if its answer is invalid."""
     state.decides = len(coflows) > 0
     if not len(coflows):
         return WAITS
-    if ruled.address == NO_RULE and not ruled.answered[0]:
+    if ruled.asks_python and not ruled.answered[0]:
         state.decides = False
         return POLICY
     flows, hops, loads = pools
     refresh(coflows, flows, hops, loads, capacity)
     take_in(ruled.crossings, coflows, loads, capacity)
-    if ruled.address == NO_RULE:
+    if ruled.asks_python:
         ruled.answered[0] = 0
         state.link = SOUND if _is_order(ruled, len(coflows)) else NO_ORDER
     else:
@@ -533,6 +503,7 @@ def _find_rates(ruled, coflows, jobs, pools, capacity, state):
     return WAITS if state.link == -1 else REFUSED
 
 
+@in_place
 def _find_end(ruled, coflows, state):
     """Find the next end of a coflow, and the next call of the rule; see `loop.find_end`."""
     state.end = np.inf
@@ -548,10 +519,12 @@ def _find_end(ruled, coflows, state):
     ruled.wakes_in[0] = wakes_in
 
 
+@in_place
 def _crossing_in(ruled):
     return ruled.wakes_in[0]
 
 
+@in_place
 def _advance(_ruled, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
     advance_in_step(coflows, pools[2], dt, now, slack, carried)
@@ -562,14 +535,16 @@ def _advance(_ruled, coflows, pools, _capacity, dt, now, slack, state, finished,
             state.finished += 1
 
 
+@in_place
 def _join(_ruled, _coflows, _pools):
     """Return True: the engine works on the rows themselves."""
     return True
 
 
+@in_place
 def _leave(_ruled, _coflows, _pools, _state):
     """Do nothing: the rows are up to date."""
 
 
-register(Ruled, EngineFunctions(_find_rates, _find_end, _crossing_in, _advance, write_nothing,
-                                _join, _leave))
+#: See `loop_of`.
+run = loop_of(_find_rates, _find_end, _crossing_in, _advance, write_nothing, _join, _leave)

@@ -12,51 +12,26 @@ have become full or are no longer full.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import typeof, types
-from numpy.typing import NDArray
 
-from netsim.fabric.by_reference import (
-    address_of,
-    by_reference,
-    call_at,
-    owned,
-    released,
-    replace,
-    type_of_reference,
-)
-from netsim.fabric.kernels import addressed, compiled, in_place, inlined
-from netsim.fabric.kernels.filling import (
-    ROUNDED,
-    freeze,
-    register_release,
-    release_all,
-    release_members,
-)
+from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.filling import ROUNDED, freeze_of, release_all, release_members
 from netsim.fabric.kernels.heap import heap_up
 from netsim.fabric.kernels.loop import (
-    KEPT,
-    PAUSED,
     REDO,
     REFUSED,
+    UNCHANGED,
     WAITS,
-    EngineFunctions,
-    Tables,
     end_flow,
-    go,
-    register,
+    loop_of,
 )
 from netsim.fabric.kernels.progress import mark_started, refresh
-from netsim.fabric.kernels.rules import SOUND, UNUSED, Ruled, decide
+from netsim.fabric.kernels.rules import SOUND, UNUSED, decide
 from netsim.fabric.kernels.serving_parts import (
     GREEDY,
     MADD,
     MAXMIN,
     QUEUES,
-    Filling,
-    Served,
     Service,
 )
 from netsim.fabric.kernels.serving_progress import (
@@ -109,7 +84,7 @@ def fill(served, group, filling, left):
 def _freeze_as_before(served, order, group, filling, left):
     """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
     grows = _thaw(served, order, group, filling, left)
-    speed, group.top, _, late = freeze(order, filling.unfrozen[:0], grows, filling,
+    speed, group.top, _, late = _freeze(order, filling.unfrozen[:0], grows, filling,
                                        served.desk.heap)
     if late:
         return -1.0
@@ -129,7 +104,7 @@ def _freeze_by_level(served, slots, group, filling, left):
         heap[k] = slots[k]
         levels[k] = filling.left[slots[k]] / filling.unfrozen[slots[k]]
     heap_up(levels, heap)
-    speed, group.top, _, _ = freeze(heap, levels, grows, filling, slots)
+    speed, group.top, _, _ = _freeze(heap, levels, grows, filling, slots)
     for k in range(len(slots)):
         slots[k] = heap[len(slots) - 1 - k]
     return speed
@@ -147,6 +122,7 @@ def _thaw(served, slots, group, filling, left):
     return 0.5 * grows if group.paired else np.inf
 
 
+@inlined
 def _release(filling, slot, level):
     """Remove the flows of a full slot from their other slots; see `filling`."""
     at = filling.links[slot]
@@ -159,7 +135,7 @@ def _release(filling, slot, level):
                         filling.left, filling.full_at, level)
 
 
-register_release(Filling, _release)
+_freeze = freeze_of(_release)
 
 
 @in_place
@@ -195,6 +171,7 @@ def _want_all(share, wants, sign):
 
 
 # --- what the loop calls ---------------------------------------------------------------
+@in_place
 def _find_rates(served, coflows, _jobs, _pools, _capacity, state):
     """Set every flow's rate; return `REDO` if a new copy is needed or pays.
 
@@ -210,16 +187,19 @@ def _find_rates(served, coflows, _jobs, _pools, _capacity, state):
     return WAITS
 
 
+@in_place
 def _find_end(served, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
     state.dt = soonest(served)
     state.end = state.now + state.dt
 
 
+@in_place
 def _crossing_in(served):
     return 0.0 if served.state[0].reached else crossing_in(served)
 
 
+@in_place
 def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
     senders, eager = served.senders, served.state[0].eager
@@ -253,6 +233,7 @@ def _end(served, i, coflows, flows, now, state, finished):
              finished)
 
 
+@in_place
 def _write_rows(served, coflows, pools, state):
     """Write bytes to the rows; the copy is out of date from then on."""
     if not served.state[0].stale:
@@ -260,12 +241,14 @@ def _write_rows(served, coflows, pools, state):
         served.state[0].stale = 1
 
 
+@in_place
 def _join(served, _coflows, _pools):
     """Return True: a new copy is made, as `_write_rows` has been called before."""
     served.state[0].joined = 1
     return True
 
 
+@in_place
 def _leave(served, coflows, pools, state):
     """Write bytes to the rows, and rates if these stay in force."""
     if not served.state[0].stale:  # else that has been done, and rows may have moved
@@ -546,61 +529,38 @@ def _greedy(served, group):
                         left[link[path[i, h]]] -= most
 
 
-register(Served, EngineFunctions(_find_rates, _find_end, _crossing_in, _advance, _write_rows,
-                                 _join, _leave))
+#: See `loop_of`.
+run = loop_of(_find_rates, _find_end, _crossing_in, _advance, _write_rows, _join, _leave)
 
 
 # --- by a compiled rule --------------------------------------------------------------------
 @compiled
-def serve_by(ruled, served, serve_at, addresses, loop, tables):
+def serve_by(ruled, served, loop, tables):
     """Serve coflows in the order that a rule gives, again and again until the loop stops.
 
     The rule is asked first if the loop ``decides``; otherwise its last decision still holds.
     `served`, the engine of the call before, is resumed if the loop was held or paused, and if not,
-    updated if that is possible. Return the engine. See `address_for` and `loop.run`.
-    """
-    engine = owned(served)
-    call_at(serve_at, (by_reference(ruled), engine, addresses, loop[0], by_reference(tables)))
-    return released(engine)
-
-
-def address_for(ruled: Ruled, served: Served, loop: NDArray[Any], tables: Tables) -> int:
-    """Return the address of `_serve_ruled`."""
-    return address_of(_serve_ruled, type_of_reference(ruled), type_of_reference(served),
-                      types.UniTuple(types.int64, 2), typeof(loop).dtype,
-                      type_of_reference(tables))
-
-
-@addressed
-def _serve_ruled(ruled, engine, addresses, state, tables):
-    """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`.
-
-    Return why the loop has stopped.
+    updated if that is possible. Return the engine.
     """
     rows, jobs, pools, capacity = tables.rows, tables.jobs, tables.pools, tables.capacity
+    state = loop[0]
     until = state.until
     state.until = min(until, ruled.order.wake_at[0])
-    resumes = state.reason == PAUSED or state.reason in KEPT
+    resumes = state.reason in UNCHANGED
     while resumes or _decide(ruled, rows, jobs, pools, capacity, state, until):
-        if not resumes:  # which alone makes arrays, and counts references to them
-            _renew(engine, ruled, rows[:state.count], pools, capacity, state.interval)
+        if not resumes:
+            service = _service(ruled, state.count)
+            if can_resume(served):
+                update(served, rows[:state.count], pools[0], service, state.interval)
+            else:
+                served = copy_rows(rows[:state.count], pools[0], pools[1], pools[2], capacity,
+                                   service, state.interval)
         resumes = False
-        go(engine, addresses, state, tables)
+        run(served, loop, tables)
         if state.reason != REDO:
             break
     state.until = until
-    return float(state.reason)
-
-
-@compiled
-def _renew(engine, ruled, coflows, pools, capacity, interval):
-    """Update the engine to a new decision, from the rows."""
-    service = _service(ruled, len(coflows))
-    if can_resume(engine):
-        update(engine, coflows, pools[0], service, interval)
-    else:
-        replace(engine, copy_rows(coflows, pools[0], pools[1], pools[2], capacity, service,
-                                  interval))
+    return served
 
 
 @in_place

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.kernels import row_type
+
 #: The first pass over coflows, in order: nothing, MADD, or max-min within the share of a queue. The
 #: rest, in order: unused, or given to the flows of each coflow, max-min fairly or in list order.
 NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
@@ -28,7 +30,7 @@ INSTANTS = 72
 #: - reached: whether a group that stands still has reached its limit
 #: - stale: whether coflows have come or gone, so that the copy is out of date; ``joined``: whether
 #:   some have come that it does not have
-SERVING = np.dtype([(name, "i8") for name in ("primary", "backfill", "eager", "gone", "coflows",
+SERVING = row_type([(name, "i8") for name in ("primary", "backfill", "eager", "gone", "coflows",
                                               "fresh", "moving", "reached", "stale", "joined")])
 
 #: A link of a group.
@@ -37,8 +39,8 @@ SERVING = np.dtype([(name, "i8") for name in ("primary", "backfill", "eager", "g
 #: - first, stop: its places in the list of members
 #: - begin: if the other slots of its flows lie close together, the members are all slots from this
 #:   one on, in common or not; else -1, and the members are its flows
-SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
-                 ("begin", "i4")], align=True)
+SLOT = row_type([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
+                 ("begin", "i4")])
 
 #: A coflow, in service order.
 #:
@@ -54,13 +56,13 @@ SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"
 #: - held_top, top: the highest levels within its queue's share, and of the rest
 #: - steps: how many steps are remembered, of ``clock`` seconds in all; ``shares``: how many shares
 #:   of its queue it had in them; ``renewed``: whether the present share is not among these yet
-GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
+GROUP = row_type([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                   ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"),
                   ("speed", "f8"), ("held", "f8"), ("limit", "f8"), ("reached", "f8"),
                   ("gamma", "f8"), ("whole", "f8"), ("row", "i8"), ("thinner", "i4"),
                   ("anew", "i4"), ("gains", "i4"), ("held_top", "f8"), ("top", "f8"),
                   ("clock", "f8"), ("steps", "i4"), ("shares", "i4"),
-                  ("renewed", "i4")], align=True)
+                  ("renewed", "i4")])
 
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
 #: ``slot``.
@@ -70,9 +72,9 @@ GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8
 #: - caught, since, share: up to which of its steps, time on its clock, and share they are computed
 #: - least: what each has left at least; ``most``: what each gets at most, besides MADD
 #: - floor: the most bytes at which one of them counts as ended
-RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
+RUN = row_type([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
                 ("group", "i4"), ("caught", "i4"), ("share", "i4"), ("idle", "i4"),
-                ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
+                ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")])
 
 
 class Service(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.kernels.serving_parts import (
@@ -62,7 +61,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, service, interval):
         coflows["key"][order], order.copy(), np.arange(len(order)), service.queue[order],
         service.queue_shares.copy(), _walls(groups, slots, link, len(links)),
         np.ones(len(groups), np.bool_), np.empty(len(groups), np.int64))
-    _begin(by_reference(served), service, interval)
+    _begin(served, service, interval)
     return served
 
 
@@ -361,7 +360,7 @@ def can_resume(served):
 @compiled
 def resume(served, coflows, flows, service, interval):
     """Update an engine that Python has kept; see `update`."""
-    update(by_reference(served), coflows, flows, service, interval)
+    update(served, coflows, flows, service, interval)
 
 
 @compiled

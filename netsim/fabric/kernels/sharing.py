@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.loop import (
     WAITS,
-    EngineFunctions,
     end_flow,
+    loop_of,
     never,
-    register,
     write_nothing,
 )
 from netsim.fabric.kernels.progress import begin_row, mark_started, row_of, write_flow
@@ -35,7 +33,6 @@ from netsim.fabric.kernels.sharing_rates import (
     ALL,
     LONGEST,
     NONE,
-    Parts,
     begin,
     catch_up,
     expect,
@@ -340,6 +337,7 @@ def _meld(senders, a, b):
 _PIECE = 64
 
 
+@in_place
 def _find_rates(parts, coflows, _jobs, pools, capacity, state):
     """Fill the links where flows have come or gone, and set the rates of tracked classes."""
     row = parts.state[0]
@@ -365,6 +363,7 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
     return WAITS
 
 
+@in_place
 def _find_end(parts, _coflows, state):
     """Find when the next flow ends, among all once the stretch is over; see `loop.find_end`."""
     row = parts.state[0]
@@ -390,17 +389,20 @@ def _soonest_tracked(parts):
     return soonest
 
 
+@in_place
 def _join(parts, coflows, pools):
     """Add the coflows that the sharing does not have yet; return whether there was room."""
     catch_up(parts)
     return add_coflows(parts, coflows, pools[0], pools[1])
 
 
+@in_place
 def _leave(parts, _coflows, _pools, _state):
     """Flush the progress of deferred classes before the loop returns."""
     catch_up(parts)
 
 
+@in_place
 def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
     head_left, floor, rate, row = parts.head_left, parts.floor, parts.rate, parts.state[0]
@@ -494,13 +496,12 @@ def _lowest(full_at, flow, hops):
 @in_place
 def take_in(parts, coflows, flows, hops):
     """Add coflows from Python; return whether there was room, see `add_coflows`."""
-    return add_coflows(by_reference(parts), coflows, flows, hops)
+    return add_coflows(parts, coflows, flows, hops)
 
 
 @in_place
 def settle(parts, coflows, flows):
     """Write bytes and rates as of the last event to the rows of known coflows."""
-    parts = by_reference(parts)
     senders, now = parts.senders, parts.state[0].now
     for c in range(len(coflows)):
         row = coflows[c]
@@ -522,5 +523,5 @@ def settle(parts, coflows, flows):
             write_flow(row, flow, left, rate, now)
 
 
-register(Parts, EngineFunctions(_find_rates, _find_end, never, _advance, write_nothing, _join,
-                                _leave))
+#: See `loop_of`.
+run = loop_of(_find_rates, _find_end, never, _advance, write_nothing, _join, _leave)

@@ -24,13 +24,12 @@ import numpy as np
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import (
     ROUNDED,
-    freeze,
-    register_release,
+    freeze_of,
     release_all,
     release_members,
 )
 from netsim.fabric.kernels.heap import heap_up, pop, rise
-from netsim.fabric.kernels.sharing_rates import ALL, Parts
+from netsim.fabric.kernels.sharing_rates import ALL
 
 # --- a table of pairs of links -------------------------------------------------------------
 
@@ -337,7 +336,7 @@ def _follow(guess, parts, capacity):
     """
     row, late = parts.state[0], parts.queue
     row.stale = row.wrong = 0
-    _, _, grows, count = freeze(guess, parts.unfrozen[:0], _thaw(parts, capacity), parts, late)
+    _, _, grows, count = _freeze(guess, parts.unfrozen[:0], _thaw(parts, capacity), parts, late)
     for link in late[:count]:
         _put_elsewhere(parts, link, capacity[link])
     for link in range(len(capacity)):
@@ -386,9 +385,10 @@ def _search(parts, capacity):
             count += 1
     heap, levels = heap[:count], levels[:count]
     heap_up(levels, heap)
-    freeze(heap, levels, grows, parts, parts.queue)
+    _freeze(heap, levels, grows, parts, parts.queue)
 
 
+@inlined
 def _release(parts, link, level):
     """Mark a link as full, and remove its flows from their other links; see `filling`."""
     row, at, unfrozen, left = parts.state[0], parts.links[link], parts.unfrozen, parts.left
@@ -440,7 +440,7 @@ def _count_off(pairs, counts, unfrozen):
         unfrozen[m] = unfrozen[m] if counts[m] > 0 else 0.0
 
 
-register_release(Parts, _release)
+_freeze = freeze_of(_release)
 
 
 # --- a repair ---------------------------------------------------------------------------

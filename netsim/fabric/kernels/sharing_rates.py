@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels import in_place, inlined, row_type
 from netsim.fabric.kernels.heap import heap_up, pop, rise, sink
 from netsim.fabric.kernels.lazy import send
 
@@ -52,7 +52,7 @@ from netsim.fabric.kernels.lazy import send
 #: - by_flow: whether links are shared again at each end of a flow, not of coflows only
 #: - keeps_ends: whether ends of classes are in a heap; ``listed``: how many entries that has
 #: - used: how many links have flows
-_STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
+_STATE = row_type([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
@@ -68,24 +68,24 @@ _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits"
 #:   in the last fill; ``more``: what has joined since
 #: - least: the least level at which it may now be full; inf if no flow has joined
 #: - due, moved: whether it must be looked at, and whether it is among those that have moved
-_LINK = np.dtype([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8"),
+_LINK = row_type([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8"),
                   ("high", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
                   ("least", "f8"), ("due", "i8"), ("moved", "i8")])
 
 #: A class: how many flows it has; ``head``, the row of the flow that ends next; ``number``, which
 #: it keeps for good; ``coflow``, the key of the coflow that began it, and ``job``, its job.
-_CLASS = np.dtype([("flows", "i8"), ("head", "i8"), ("number", "i8"), ("coflow", "i8"),
+_CLASS = row_type([("flows", "i8"), ("head", "i8"), ("number", "i8"), ("coflow", "i8"),
                    ("job", "i8")])
 
 #: A flow in its class: its ``virtual_finish``; ``one`` and ``two``, the flows below it in a heap by
 #: that; the ``number`` of the class, -1 without one; ``cell``, the place of its cell among those of
 #: its coflow; ``owner``, the key of the coflow.
-_SENDER = np.dtype([("virtual_finish", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i4"),
+_SENDER = row_type([("virtual_finish", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i4"),
                     ("cell", "i4"), ("owner", "i8")])
 
 #: A cell of the table in which a coflow with a split weight has a flow: the ``link`` and the
 #: ``other``; ``flow``, the place of the flow in its coflow.
-_CELL = np.dtype([("link", "u2"), ("other", "u2"), ("flow", "i4")])
+_CELL = row_type([("link", "u2"), ("other", "u2"), ("flow", "i4")])
 
 #: Up to this many links, there is a table of what each two have in common.
 _MOST_IN_TABLE = 1024
