@@ -237,10 +237,11 @@ class Ruling:
             self._make_room()
             for old, new in zip(before, self._decided(), strict=True):
                 new[:len(old)] = old  # the decision stays in force
-        return rules.Ruled(self._compiled, self._asks_python, self._form, self._sees, self._coflows, self._jobs,
-                           self._told, self._order, self._sequence, self._spare, self._seen,
-                           self._saw, self._room, self._crossings(), self._table.used,
-                           self._values, self._fault, self._answered, self._wakes_in, check)
+        return rules.Ruled(self._compiled, self._asks_python, self._form, self._sees,
+                           self._coflows, self._jobs, self._told, self._order, self._sequence,
+                           self._spare, self._seen, self._saw, self._room, self._crossings(),
+                           self._table.used, self._values, self._fault, self._answered,
+                           self._wakes_in, check)
 
     def _decided(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays of the last decision: what the rule saw, and its answer."""

@@ -29,6 +29,7 @@ ROUNDED = 1e-11
 #: The next link is looked for among this many in the order.
 _NEXT = 4
 
+
 def freeze_of(release):
     """Return the kernel `freeze` for a kind of filling.
 
@@ -40,13 +41,13 @@ def freeze_of(release):
         """Freeze links until no flow grows.
 
         `order` has the links in roughly the order in which they will freeze or, if `levels` is not
-        empty, as a heap by lower bounds of their levels. `grows` is the total weight of growing flows,
-        inf if not known. ``unfrozen`` and ``left`` of the filling are overwritten, and ``full_at`` is
-        set. `late` is space for links that come too late in the order: some of their flows froze at a
-        higher level.
+        empty, as a heap by lower bounds of their levels. `grows` is the total weight of growing
+        flows, inf if not known. ``unfrozen`` and ``left`` of the filling are overwritten, and
+        ``full_at`` is set. `late` is space for links that come too late in the order: some of their
+        flows froze at a higher level.
 
-        Return the sum of the rates of all frozen flows, the highest level, the total weight of flows
-        that still grow, and the number of links in `late`.
+        Return the sum of the rates of all frozen flows, the highest level, the total weight of
+        flows that still grow, and the number of links in `late`.
         """
         unfrozen, left, full_at = filling.unfrozen, filling.left, filling.full_at
         highest = speed = 0.0

@@ -576,4 +576,5 @@ def _serve_all(engine):
 
 
 #: See `loop_of`.
-run = loop_of(_find_rates, _find_end, never, _advance, write_nothing, join_never, _leave)
+run = loop_of("greedy", find_rates=_find_rates, find_end=_find_end, crossing_in=never,
+              advance=_advance, write_rows=write_nothing, join=join_never, leave=_leave)

@@ -8,6 +8,7 @@ the same for all: `loop_of` makes that of an engine from its functions.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,23 +60,40 @@ NEVER, AT_DECISIONS, AT_ENDS = range(3)
 
 
 # --- what engines do ---------------------------------------------------------------------
+# An engine has its own version of each of these seven functions; see `loop_of`.
+def find_rates(engine, coflows, jobs, pools, capacity, state):
+    """Set the rates of all active coflows; return `WAITS`, or the reason why that is impossible."""
 
-# An engine is a NamedTuple of arrays, and these seven functions of it, which are kernels:
-#
-# - find_rates(engine, coflows, jobs, pools, capacity, state): set the rates of all active coflows;
-#   return `WAITS`, or the reason why that is impossible
-# - find_end(engine, coflows, state): find when the next flow or coflow ends: ``state.end``, and
-#   ``state.dt`` seconds from now; both are inf if no flow has a rate
-# - crossing_in(engine): return in how many seconds a coflow reaches the limit that the policy has
-#   set for it
-# - advance(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried): move bytes
-#   for `dt` seconds, until `now`; end the flows that end within the slack. The positions of
-#   completed coflows are appended to ``finished``, of which ``state.finished`` entries are in use.
-#   If `carried` has a value per link, the bytes of each link are added to it
-# - write_rows(engine, coflows, pools, state): bring the rows up to date before coflows come or go
-# - join(engine, coflows, pools): add the coflows that the engine does not have yet; return whether
-#   there was room
-# - leave(engine, coflows, pools, state): write back what others read when the loop stops
+
+def find_end(engine, coflows, state):
+    """Find when the next flow or coflow ends: ``state.end``, and ``state.dt`` seconds from now.
+
+    Both are inf if no flow has a rate.
+    """
+
+
+def crossing_in(engine):
+    """Return in how many seconds a coflow reaches the limit that the policy has set for it."""
+
+
+def advance(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried):
+    """Move bytes for `dt` seconds, until `now`; end the flows that end within the slack.
+
+    The positions of completed coflows are appended to ``finished``, of which ``state.finished``
+    entries are in use. If `carried` has a value per link, the bytes of each link are added to it.
+    """
+
+
+def write_rows(engine, coflows, pools, state):
+    """Bring the rows up to date before coflows come or go."""
+
+
+def join(engine, coflows, pools):
+    """Add the coflows that the engine does not have yet; return whether there was room."""
+
+
+def leave(engine, coflows, pools, state):
+    """Write back what others read when the loop stops."""
 
 
 @inlined
@@ -112,83 +130,92 @@ class Tables(NamedTuple):
 
 
 # --- the loop ----------------------------------------------------------------------------
-def loop_of(find_rates, find_end, crossing_in, advance, write_rows, join, leave):
-    """Return the event loop of an engine, given its functions.
+def loop_of(name, **functions):
+    """Return `_run` for an engine: a kernel with this name, and with these functions of it.
 
-    ``run(engine, loop, tables)`` runs from event to event until the policy, a process or the
-    observer has something to do. `loop`, one LOOP row, says how far the loop may run, and why it
-    has stopped. After a pause, or if the loop is held, the next call continues as if it had not
-    stopped.
+    It is a copy of `_run` that finds them among its globals, as do those of the functions that
+    `_run` calls.
     """
-    @inlined
-    def notice(engine, state, tables):
-        """React to an event: follow what has finished, admit coflows and set rates."""
-        if _changes_rows(state, tables.coming):
-            write_rows(engine, tables.rows[:state.count], tables.pools, state)
-        why = _react(state, tables)
-        if why == _JOINS:
-            fits = join(engine, tables.rows[:state.count], tables.pools)
-            why = _GOES if _goes_on_with(fits, state, tables) else FULL
+    own = {**globals(), **functions}
+    for each, make in ((_notice, inlined), (_begin_step, inlined), (_move, inlined),
+                       (_run, in_place)):
+        copied = FunctionType(each.__code__, own, each.__name__)
+        copied.__module__, copied.__qualname__ = __name__, f"{each.__name__}-{name}"
+        own[each.__name__] = make(copied)
+    return own["_run"]
+
+
+def _run(engine, loop, tables):
+    """Run from event to event until the policy, a process or the observer has something to do.
+
+    `loop`, one LOOP row, says how far the loop may run, and why it has stopped. After a pause, or
+    if the loop is held, the next call continues as if it had not stopped.
+    """
+    state = loop[0]
+    # A loop that was held must not find the end again: it might look at other flows, and so round
+    # otherwise.
+    begun = state.reason in KEPT
+    why, steps = _GOES, state.steps
+    while why == _GOES:
+        if not begun:
+            why = _begin_step(engine, state, tables) if steps else BREATHES
+        begun, joins = False, False
+        if why == _GOES and state.notice == np.inf:
+            why, joins = _look_ahead(state, crossing_in(engine), tables)
         if why == _GOES:
-            why = find_rates(engine, tables.rows[:state.count], tables.jobs, tables.pools,
-                             tables.capacity, state)
-        if why == WAITS:
-            state.notice = np.inf
-            why = _GOES
-        return why
+            together = state.together or joins
+            why = _move(engine, state, tables, _roundings(state.end) if together else 0.0)
+        steps -= 1
+    state.reason = why
+    if why not in UNCHANGED:
+        leave(engine, tables.rows[:state.count], tables.pools, state)
 
-    @inlined
-    def begin_step(engine, state, tables):
-        """React to what has happened if it is noticed now, and find when the next flow ends."""
-        if state.now >= state.notice and not state.only_moves:
-            why = notice(engine, state, tables)
-            if why != _GOES:
-                return why
-        if _is_to_pause(state):
-            return PAUSED
-        find_end(engine, tables.rows[:state.count], state)
-        shows, state.shows = state.shows, 0
-        return SHOWS if shows and state.stepwise else _GOES
 
-    @inlined
-    def move(engine, state, tables, slack):
-        """Move bytes until the next end, or until an event is noticed."""
-        # The time to an end is not the difference of two instants, which has their roundings.
-        at, dt = state.end, state.dt
-        if state.notice <= at:
-            at = state.notice
-            dt = state.dt if at == state.end else at - state.now
-            slack = max(slack, NOTICE_SLACK * state.interval)
-        advance(engine, tables.rows[:state.count], tables.pools, tables.capacity, dt, at, slack,
-                state, tables.finished, tables.carried)
-        state.now = at
-        if state.only_moves and at >= state.notice:
-            state.crossing = at + crossing_in(engine)
-            return ASKS
-        return _GOES
+def _begin_step(engine, state, tables):
+    """React to what has happened if it is noticed now, and find when the next flow ends."""
+    if state.now >= state.notice and not state.only_moves:
+        why = _notice(engine, state, tables)
+        if why != _GOES:
+            return why
+    if _is_to_pause(state):
+        return PAUSED
+    find_end(engine, tables.rows[:state.count], state)
+    shows, state.shows = state.shows, 0
+    return SHOWS if shows and state.stepwise else _GOES
 
-    @in_place
-    def run(engine, loop, tables):
-        state = loop[0]
-        # A loop that was held must not find the end again: it might look at other flows, and so
-        # round otherwise.
-        begun = state.reason in KEPT
-        why, steps = _GOES, state.steps
-        while why == _GOES:
-            if not begun:
-                why = begin_step(engine, state, tables) if steps else BREATHES
-            begun, joins = False, False
-            if why == _GOES and state.notice == np.inf:
-                why, joins = _look_ahead(state, crossing_in(engine), tables)
-            if why == _GOES:
-                together = state.together or joins
-                why = move(engine, state, tables, _roundings(state.end) if together else 0.0)
-            steps -= 1
-        state.reason = why
-        if why not in UNCHANGED:
-            leave(engine, tables.rows[:state.count], tables.pools, state)
 
-    return run
+def _notice(engine, state, tables):
+    """React to an event: follow what has finished, admit coflows and set rates."""
+    if _changes_rows(state, tables.coming):
+        write_rows(engine, tables.rows[:state.count], tables.pools, state)
+    why = _react(state, tables)
+    if why == _JOINS:
+        fits = join(engine, tables.rows[:state.count], tables.pools)
+        why = _GOES if _goes_on_with(fits, state, tables) else FULL
+    if why == _GOES:
+        why = find_rates(engine, tables.rows[:state.count], tables.jobs, tables.pools,
+                         tables.capacity, state)
+    if why == WAITS:
+        state.notice = np.inf
+        why = _GOES
+    return why
+
+
+def _move(engine, state, tables, slack):
+    """Move bytes until the next end, or until an event is noticed."""
+    # The time to an end is not the difference of two instants, which has their roundings.
+    at, dt = state.end, state.dt
+    if state.notice <= at:
+        at = state.notice
+        dt = state.dt if at == state.end else at - state.now
+        slack = max(slack, NOTICE_SLACK * state.interval)
+    advance(engine, tables.rows[:state.count], tables.pools, tables.capacity, dt, at, slack,
+            state, tables.finished, tables.carried)
+    state.now = at
+    if state.only_moves and at >= state.notice:
+        state.crossing = at + crossing_in(engine)
+        return ASKS
+    return _GOES
 
 
 @inlined

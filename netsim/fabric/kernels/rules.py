@@ -547,4 +547,5 @@ def _leave(_ruled, _coflows, _pools, _state):
 
 
 #: See `loop_of`.
-run = loop_of(_find_rates, _find_end, _crossing_in, _advance, write_nothing, _join, _leave)
+run = loop_of("rules", find_rates=_find_rates, find_end=_find_end, crossing_in=_crossing_in,
+              advance=_advance, write_rows=write_nothing, join=_join, leave=_leave)

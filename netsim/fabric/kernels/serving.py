@@ -530,7 +530,8 @@ def _greedy(served, group):
 
 
 #: See `loop_of`.
-run = loop_of(_find_rates, _find_end, _crossing_in, _advance, _write_rows, _join, _leave)
+run = loop_of("serving", find_rates=_find_rates, find_end=_find_end, crossing_in=_crossing_in,
+              advance=_advance, write_rows=_write_rows, join=_join, leave=_leave)
 
 
 # --- by a compiled rule --------------------------------------------------------------------

@@ -524,4 +524,5 @@ def settle(parts, coflows, flows):
 
 
 #: See `loop_of`.
-run = loop_of(_find_rates, _find_end, never, _advance, write_nothing, _join, _leave)
+run = loop_of("sharing", find_rates=_find_rates, find_end=_find_end, crossing_in=never,
+              advance=_advance, write_rows=write_nothing, join=_join, leave=_leave)
