@@ -123,12 +123,23 @@ def summing(kernel: Callable[..., Any]) -> Any:
     return Kernel(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
 
 
+class _Row(np.record):
+    """A row whose fields are read by name, as in compiled code, also those such as ``size``."""
+
+    def __getattribute__(self, name: str) -> Any:
+        fields = np.record.__getattribute__(self, "dtype").fields
+        return self[name] if name in fields else np.record.__getattribute__(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+
 def row_type(fields: list[tuple[str, str]]) -> np.dtype[Any]:
     """Return the type of rows with these fields, which are read as ``rows[k].field``.
 
     Not compiled, too, so that kernels are also Python.
     """
-    return np.dtype((np.record, np.dtype(fields, align=True)))
+    return np.dtype((_Row, np.dtype(fields, align=True)))
 
 
 class Direct:

@@ -55,15 +55,21 @@ def project(row, count, left, ready, now, until, later):
 
 @in_place
 def advance(workers, until, queue, count, clock, current, since, left, ready, finish, preemptions,
-            job_of, unfinished, ended, log_chunk, log_start, log_end, logged):
+            job_of, unfinished, ended, log_chunk, log_start, log_end, logged, work):
     """Simulate workers up to an instant; return the number of training intervals logged so far.
 
     The chunks that train from `until` on are not chosen yet, since more chunks may be dispatched at
     that instant. Instants that differ from `until` only by rounding count as `until`.
+
+    After about `work` looks at chunks, return early, and say so; the next call goes on.
     """
     for worker in workers:
         row, now = queue[worker], clock[worker]
         while count[worker] > 0 and now * (1 + ROUNDING) < until:
+            work -= count[worker]
+            if work < 0:
+                clock[worker] = now
+                return logged, False
             first, upcoming = 0, float("inf")
             while first < count[worker] and ready[row[first]] > now * (1 + ROUNDING):
                 upcoming = min(upcoming, ready[row[first]])
@@ -96,7 +102,7 @@ def advance(workers, until, queue, count, clock, current, since, left, ready, fi
             for k in range(first, count[worker]):
                 row[k] = row[k + 1]
         clock[worker] = max(now, until)
-    return logged
+    return logged, True
 
 
 @in_place

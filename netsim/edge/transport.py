@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from netsim.edge.ground import Ground
 
 
+#: After this many looks at chunks, a kernel returns for Python to handle signals: some 10 ms.
+_WORK = 10_000_000
+
+
 class LinkSettings(NamedTuple):
     """The options of a run that concern links; only some transports have links."""
 
@@ -174,11 +178,13 @@ class Constant:
 
     def advance(self, now: float, workers: Ints) -> None:
         """See `Transport.advance`."""
-        queues = self.queues
-        self._logged = kernels.advance(
-            workers, now, queues.queue, queues.count, queues.clock, self._current, self._since,
-            queues.left, queues.ready, self._finish, self._preemptions, self._job_of,
-            self._unfinished, self._ended, self._chunk, self._start, self._end, self._logged)
+        queues, done = self.queues, False
+        while not done:  # between two calls, Python handles signals
+            self._logged, done = kernels.advance(
+                workers, now, queues.queue, queues.count, queues.clock, self._current, self._since,
+                queues.left, queues.ready, self._finish, self._preemptions, self._job_of,
+                self._unfinished, self._ended, self._chunk, self._start, self._end, self._logged,
+                _WORK)
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """See `Transport.dispatch`."""
