@@ -14,7 +14,7 @@ import numba
 import pytest
 
 import netsim
-from netsim.base import compiled_kernel, compiling, display
+from netsim.base import compiling, display
 from netsim.simulation.progress import show_progress, show_runs
 
 ROOT = Path(netsim.__file__).parent.parent
@@ -57,7 +57,7 @@ def told(monkeypatch):
 def terminal(monkeypatch):
     display.flush()
     monkeypatch.setattr(display, "_marker", None)
-    monkeypatch.setattr(compiled_kernel, "tell_not_kept", lambda _: None)  # they are in no file
+    monkeypatch.setattr(compiling, "tell_not_kept", lambda *_: None)  # they are in no file
     return Terminal()
 
 
@@ -78,7 +78,7 @@ def test_begin_progress_and_end_are_told(terminal):
         assert (first(3), second(3)) == (0, 3)
         display.flush()
     assert without_times(terminal.said) == BEGUN + "".join(
-        f"\r{done(count)}" for count in (1, 2, 3, 4, 4)) + "\n"  # kernels, and their parts
+        f"\r{done(count)}" for count in (1, 2, 2)) + "\n"
 
 
 def test_a_log_has_a_line_when_it_begins_and_one_when_it_ends(terminal):
@@ -88,7 +88,7 @@ def test_a_log_has_a_line_when_it_begins_and_one_when_it_ends(terminal):
             kernel(3)
         display.flush()
         display.flush()
-    assert without_times(terminal.said) == BEGUN + done(4) + "\n"
+    assert without_times(terminal.said) == BEGUN + done(2) + "\n"
 
 
 def test_it_says_for_whom(terminal):
@@ -132,7 +132,7 @@ def test_what_follows_a_pause_is_told_again(terminal):
         for _ in range(2):
             kernels(1)[0](3)
             display.flush()  # as after a pause
-    assert without_times(terminal.said) == 2 * (BEGUN + done(2) + "\n")
+    assert without_times(terminal.said) == 2 * (BEGUN + done(1) + "\n")
 
 
 def test_code_of_others_is_compiled_in_silence(terminal):
@@ -150,7 +150,7 @@ def test_of_several_processes_one_says_it(terminal, tmp_path):
         for _ in range(2):  # the second as in another process
             kernels(1)[0](3)
             display.flush()
-    assert without_times(terminal.said) == BEGUN + done(2) + "\n"
+    assert without_times(terminal.said) == BEGUN + done(1) + "\n"
 
 
 def said_on_a_terminal(*arguments, **environment):

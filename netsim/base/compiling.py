@@ -184,10 +184,11 @@ def compiling(function: Callable[..., Any]) -> Iterator[bool]:
     These are handled at the end: half-compiled code could never be called. The user is told, unless
     the code is on disk, which the context says.
     """
-    stored = next(_files_of(function), None) is not None
+    stored = _is_stored(function)
+    told = not stored and (function.__module__ or "").startswith("netsim.")
     before = gc.get_threshold()
     with _signals_held():
-        if not stored:
+        if told:
             display.begun()
         if before[0]:
             gc.set_threshold(*_RARELY)
@@ -195,7 +196,7 @@ def compiling(function: Callable[..., Any]) -> Iterator[bool]:
             yield stored
         finally:
             gc.set_threshold(*before)
-            if not stored:
+            if told:
                 display.ended()
     if not stored:
         _seal(function)
@@ -230,12 +231,14 @@ def cached(function: Callable[..., Any], make: Callable[..., Any], **options: An
     import numba
 
     config: Any = numba.config
-    _drop_damaged(function)
-    before, config.CACHE_DIR = config.CACHE_DIR, str(cache_folder())
+    before, folder = config.CACHE_DIR, cache_folder()
     try:
+        # Else Numba would keep it beside the source, where changes of callees go unseen.
+        folder.mkdir(parents=True, exist_ok=True)
+        config.CACHE_DIR = str(folder)
         return make(function, cache=True, **options)
-    except (RuntimeError, OSError) as error:  # the folder cannot be made, or written to
-        tell_not_kept(config.CACHE_DIR, str(error))
+    except (RuntimeError, OSError) as error:
+        tell_not_kept(str(folder), getattr(error, "strerror", None) or str(error))
         return make(function, **options)
     finally:
         config.CACHE_DIR = before
@@ -271,13 +274,17 @@ def _seal_all() -> None:
             _seal(kernel.py_func)
 
 
-def _drop_damaged(function: Callable[..., Any]) -> None:
-    """Remove files whose digest is missing or another one: they are compiled again."""
-    for path in _files_of(function):
-        with suppress(OSError):
-            if not _sum_of(path).exists() or _sum_of(path).read_text() != _digest(path):
-                path.unlink()
-                _sum_of(path).unlink()
+def _is_stored(function: Callable[..., Any]) -> bool:
+    """Whether there are files of a function; damaged ones, or those without digests, are removed."""
+    files = [*_files_of(function)]
+    with suppress(OSError):
+        if all(_sum_of(path).exists() and _sum_of(path).read_text() == _digest(path)
+               for path in files):
+            return len(files) > 0
+        for path in files:
+            _sum_of(path).unlink(missing_ok=True)
+            path.unlink()
+    return False
 
 
 def _sum_of(path: Path) -> Path:
