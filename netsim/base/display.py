@@ -127,14 +127,16 @@ def ended() -> None:
     if now.shown and watched():
         _say(f"\rnetsim: {_done(now)}")
     if now.open == 0:
-        now.timer = threading.Timer(_PAUSE, flush)
+        now.timer = threading.Timer(_PAUSE, flush, [now])
         now.timer.daemon = True
         now.timer.start()
 
 
-def flush() -> None:
-    """Report what was compiled, unless that has been reported."""
+def flush(which: _Compilation | None = None) -> None:
+    """Report what was compiled, unless that has been reported; or another one than `which` runs."""
     global _now
+    if which is not None and which is not _now:
+        return
     done, _now = _now, None
     if done is not None and done.shown and done.count:
         _say(f"{chr(13) * watched()}netsim: {_done(done)}\n")

@@ -112,11 +112,9 @@ def compiled_rule(rule: Rule) -> CompiledRule:
 
 def _digest(function: Callable[..., Any]) -> str:
     """Hash the code of a function and of all compiled functions that it calls, with constants."""
-    digest = hashlib.sha256()
-    for each in functions_in(function):
-        digest.update(each.__code__.co_code)
-        digest.update(repr(sorted(constants_of(each))).encode())
-    return digest.hexdigest()[:16]
+    each = sorted(repr((one.__code__.co_code, sorted(constants_of(one))))
+                  for one in functions_in(function))
+    return hashlib.sha256("".join(each).encode()).hexdigest()[:16]
 
 
 def _refuse_writes(rule: Rule) -> None:
