@@ -123,7 +123,7 @@ def summing(kernel: Callable[..., Any]) -> Any:
     return Kernel(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
 
 
-class _Row(np.record):
+class _Row(np.record):  # type: ignore[misc]
     """A row whose fields are read by name, as in compiled code, also those such as ``size``."""
 
     def __getattribute__(self, name: str) -> Any:
@@ -210,7 +210,7 @@ def _signals_held() -> Iterator[None]:
     if not handlers or threading.current_thread() is not threading.main_thread():
         yield
         return
-    pending: list[tuple[int, Any]] = []
+    pending: list[tuple[Any, Any]] = []
     for number in handlers:
         signal.signal(number, lambda *given: pending.append(given))
     try:
@@ -218,8 +218,8 @@ def _signals_held() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for number, frame in pending:
-            handlers[number](number, frame)
+        for arrived, frame in pending:
+            handlers[arrived](arrived, frame)
 
 
 # --- files ---------------------------------------------------------------------------------

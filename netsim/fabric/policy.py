@@ -298,7 +298,8 @@ class Ruling:
 
     def _raised(self) -> str:
         """Call the rule again as the kernel has called it, for its exception."""
-        count, order = len(self._table.coflows), self._order
+        count = len(self._table.coflows)
+        order: Any = self._order
         try:
             self._compiled.function(
                 self._coflows[:count], self._jobs, float(self._told[0]), rules.RuleOutput(

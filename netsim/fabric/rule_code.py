@@ -26,19 +26,23 @@ from netsim.fabric.rule import COLUMNS, NEEDS, Rule, constants_of, functions_in
 _READ_ONLY = [types.Array(numba.from_dtype(rows), 1, "C", readonly=True)
               for rows in (rule_rows.COFLOWS, rule_rows.JOBS)]
 
+_OUTPUT: Any = {**dict.fromkeys(RuleOutput._fields, np.empty(0)), "queue": np.empty(0, np.int64)}
+
 #: What a rule takes: coflows, jobs, now, order.
-_TAKES = (*_READ_ONLY, types.float64, numba.typeof(RuleOutput(**{
-    name: np.empty(0, np.int64 if name == "queue" else np.float64)
-    for name in RuleOutput._fields})))
+_TAKES = (*_READ_ONLY, types.float64, numba.typeof(RuleOutput(**_OUTPUT)))
 
 #: Of what kernels call in place of a rule.
 SIGNATURE = types.int64(*_TAKES)
 
 
-def _call(coflows, jobs, now, order):  # type: ignore[no-untyped-def]
+def rule(coflows: Any, jobs: Any, now: float, order: Any) -> None:
+    """Stand for the rule, which is a global of the copies of `_call`."""
+
+
+def _call(coflows: Any, jobs: Any, now: float, order: Any) -> int:
     """Call the rule that is a global of a copy; return 1 if it raises an exception, else 0."""
     try:
-        rule(coflows, jobs, now, order)  # type: ignore[name-defined]  # noqa: F821
+        rule(coflows, jobs, now, order)
     except Exception:
         return 1
     return 0
