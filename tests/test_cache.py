@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import netsim
-from netsim.base.compiling import compiled, compiling, in_place, row_type, tell_not_kept
+from netsim.base.compiling import compiled, compiling, row_type, tell_not_kept
 from netsim.base.files import COMPILED
 from tests.offenders import assert_none
 from tests.pairs import exhaustive

@@ -48,7 +48,7 @@ def _call(coflows: Any, jobs: Any, now: float, order: Any) -> int:
     return 0
 
 
-class CompiledRule(types.WrapperAddressProtocol):  # type: ignore[misc]
+class CompiledRule(types.WrapperAddressProtocol):
     """A rule as kernels take it: Numba calls its machine code by its address."""
 
     __deepcopy__ = same
