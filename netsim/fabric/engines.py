@@ -11,12 +11,12 @@ from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.kernels import greedy, serving_rows
 from netsim.fabric.kernels.greedy_rows import Greedy
+from netsim.fabric.kernels.max_min import flush_rows, take_in
+from netsim.fabric.kernels.max_min_state import MaxMinState, moved, new_state
 from netsim.fabric.kernels.serving_parts import Served, no_flows
-from netsim.fabric.kernels.sharing import settle, take_in
-from netsim.fabric.kernels.sharing_rates import Parts, make, moved
 
-_copy_rows, _resume, _begin, _resume_greedy = map(Direct, (
-    serving_rows.copy_rows, serving_rows.resume, greedy.begin, greedy.resume))
+_copy_rows, _resume, _begin, _resume_greedy, _take_in, _flush_rows = map(Direct, (
+    serving_rows.copy_rows, serving_rows.resume, greedy.begin, greedy.resume, take_in, flush_rows))
 
 
 class PriorityEngine:
@@ -83,49 +83,51 @@ class MaxMinEngine:
     """Shares all links among all flows; while in use, only it knows the bytes left of each flow."""
 
     def __init__(self) -> None:
-        self.parts: Parts | None = None  #: what the event loop works on, if in use
+        self.kept: MaxMinState | None = None  #: what the event loop works on, if in use
         #: Whether bytes left are rounded independently of the number of flows; slower with many.
         self.deterministic_rounding = False
         self._by_flow = True
 
     @property
     def known(self) -> int:
-        """The key of the last coflow in the sharing; -1 if the engine is not in use."""
-        return -1 if self.parts is None else int(self.parts.state["known"][0])
+        """The key of the last coflow in the engine; -1 if the engine is not in use."""
+        return -1 if self.kept is None else int(self.kept.state["known"][0])
 
     def decide(self, by_flow: bool) -> None:
         """Share links again now, and later whenever a flow, or only when a coflow, ends."""
-        if self.parts is not None:
-            self.parts.state["by_flow"] = by_flow
+        if self.kept is not None:
+            self.kept.state["by_flow"] = by_flow
             if not (by_flow and self._by_flow):  # else it is known where flows have ended
-                self.parts.state["stale"] = 1
+                self.kept.state["stale"] = 1
         self._by_flow = by_flow
 
     def take_in(self, rows: NDArray[Any], count: int, pools: tuple[NDArray[Any], ...],
-                capacity: NDArray[np.float64], longest: int) -> Parts:
+                capacity: NDArray[np.float64], longest: int) -> MaxMinState:
         """Add the flows of the first `count` rows, which are active; build new arrays if needed.
 
         `longest` is the largest number of links on a path of these coflows or of those that may
         join later.
         """
         flows, hops, _ = pools
-        while self.parts is None or not take_in(self.parts, rows[:count], flows, hops):
+        while self.kept is None or not _take_in(None, self.kept, rows[:count], flows, hops):
             self.end(rows[:count], flows)
-            self.parts = make(rows[:count], flows, hops, capacity, longest, self._by_flow,
+            self.kept = new_state(rows[:count], flows, hops, capacity, longest, self._by_flow,
                               self.deterministic_rounding)
-        return self.parts
+        return self.kept
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:
-        """Adjust to flows that have moved to other rows; see `sharing_rates.moved`."""
-        if self.parts is not None:
-            self.parts = moved(self.parts, coflows, before, flows)
+        """Adjust to flows that have moved to other rows; see `moved`."""
+        if self.kept is not None:
+            self.kept = moved(self.kept, coflows, before, flows)
 
     def settle(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
         """Write bytes and rates to the rows, if the engine is in use."""
-        if self.parts is not None:
-            settle(self.parts, coflows, flows)
+        if self.kept is not None:
+            kept = self.kept
+            _flush_rows(None, kept.state, kept.classes, kept.progress, kept.numbers, kept.flows,
+                        coflows, flows)
 
     def end(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
         """Write bytes and rates to the rows, and stop using the engine."""
         self.settle(coflows, flows)
-        self.parts = None
+        self.kept = None

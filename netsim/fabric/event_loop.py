@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels import greedy, rules, serving, sharing
+from netsim.fabric.kernels import greedy, max_min, rules, serving
 from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.loop import (
@@ -40,7 +40,7 @@ from netsim.fabric.kernels.loop import (
 )
 from netsim.fabric.kernels.rules import Ruled
 from netsim.fabric.kernels.serving_parts import Served
-from netsim.fabric.kernels.sharing_rates import Parts
+from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.policy import Ruling
 from netsim.fabric.protocols import Observer
 from netsim.fabric.records import COFLOW, LOOP, REPORTED
@@ -138,7 +138,7 @@ _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
 
 #: The loop of each kind of engine.
-_LOOPS = {Parts: Direct(sharing.run), Served: Direct(serving.run), Greedy: Direct(greedy.run),
+_LOOPS = {MaxMinState: Direct(max_min.run), Served: Direct(serving.run), Greedy: Direct(greedy.run),
           Ruled: Direct(rules.run)}
 
 _serve_by = Direct(serving.serve_by)
@@ -256,7 +256,7 @@ class EventLoop:
     def pass_time(self, now: float, until: float) -> None:
         """Move bytes at the current rates until a given time, while links are shared."""
         self._begin(now, np.inf, np.inf, notice=until, only_moves=True, together=True)
-        self._run(self._table.sharing.parts, _NO_COFLOWS)
+        self._run(self._table.sharing.kept, _NO_COFLOWS)
 
     def go_to(self, now: float) -> None:
         """Resume the loop, which is held, until an instant before its next event, and stop.
@@ -286,8 +286,8 @@ class EventLoop:
     def kept(self) -> Iterator[None]:
         """In this context, keep the loop held while coflows are added to the pools."""
         yield
-        if isinstance(self._held, Parts):
-            self._held = self._table.sharing.parts
+        if isinstance(self._held, MaxMinState):
+            self._held = self._table.sharing.kept
 
     def leave(self) -> None:
         """Write the engine's state back to the rows; the loop can then no longer be resumed."""
@@ -307,7 +307,7 @@ class EventLoop:
             state["bound"] = -math.inf
             self._call(engine, _NO_COFLOWS, table, state, self._carried())
         if now > start and len(table.coflows):
-            if table.sharing.parts is not None:
+            if table.sharing.kept is not None:
                 EventLoop(table, self.interval, NEVER, False, ignore, ignore).pass_time(
                     start, now)
             else:

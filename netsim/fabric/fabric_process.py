@@ -380,7 +380,7 @@ class FabricProcess:
     def _rows_stand(self) -> bool:
         """Whether links are shared at coflow events only, with rates stored in the rows alone."""
         return (self.answer is not None and self.answer.decisions == "coflow"
-                and self.table.sharing.parts is None)
+                and self.table.sharing.kept is None)
 
     def _set_alarm(self) -> None:
         """Set the alarm for the next time at which something is known to be due."""
@@ -421,7 +421,7 @@ class FabricProcess:
 
     def _move(self) -> None:
         """Move bytes until now, and count the coflows that have finished."""
-        shares, flows, now = self.table.sharing.parts is not None, 0, self._env.now
+        shares, flows, now = self.table.sharing.kept is not None, 0, self._env.now
         if self._loop.held and self._serves:
             self._loop.go_to(now)
             self._revisit_at = min(self._revisit_at, self._asks_at, self._loop.crossing)

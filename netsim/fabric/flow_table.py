@@ -19,7 +19,7 @@ from netsim.fabric.kernels.graphs import emit
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.progress import add, admit, sort_by_job
 from netsim.fabric.kernels.rules import NO_ORDER
-from netsim.fabric.kernels.sharing_rates import Parts
+from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB, WAITED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
@@ -401,7 +401,7 @@ class FlowTable:
         """Return the weighted max-min fair rate of each unfinished flow; see `kernels.maxmin`."""
         return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
-    def sharing_parts(self, coming: NDArray[Any]) -> Parts:
+    def sharing_parts(self, coming: NDArray[Any]) -> MaxMinState:
         """Return the arrays of max-min sharing, with all active coflows in it.
 
         Coflows in `coming` may join later, besides those of graphs.
@@ -422,7 +422,7 @@ class FlowTable:
 
     def settle(self) -> None:
         """Bring the bytes and rates of the rows up to date."""
-        if self.sharing.parts is not None:
+        if self.sharing.kept is not None:
             self.sharing.settle(self.coflows, self.flows)
             self._fresh = False
 

@@ -46,14 +46,14 @@ _GREEDY = ("many-2000-sincronia", "observed-1ms-srtf")
 _ORDERED = ("facebook-sebf", "facebook-aalo", "facebook-aalo:weights=strict", "facebook-scf")
 
 REGIMES = {
-    "table of link pairs": Regime({"kernels.sharing_rates._MOST_IN_TABLE": 0}, _SHARED),
-    "stretches": Regime({"kernels.sharing_rates.MANY": _NEVER}, _SHARED),
-    "order of the last fill": Regime({"kernels.sharing_levels._ATTEMPTS": 0}, _SHARED),
-    "repair of levels": Regime({"kernels.sharing_levels._FEW_TOUCHED": 1 << 40}, _SHARED),
-    "ends in a heap": Regime({"kernels.sharing_rates._MANY_ENDS": _NEVER},
+    "table of link pairs": Regime({"kernels.max_min_state._MOST_IN_TABLE": 0}, _SHARED),
+    "epochs": Regime({"kernels.max_min_state.MANY": _NEVER}, _SHARED),
+    "order of the last fill": Regime({"kernels.max_min_levels._ATTEMPTS": 0}, _SHARED),
+    "repair of levels": Regime({"kernels.max_min_levels._FEW_TOUCHED": 1 << 40}, _SHARED),
+    "ends in a heap": Regime({"kernels.max_min_rates._MANY_ENDS": _NEVER},
                              ("poisson-10k", "poisson-100k", "fat-tree-10k", "ring-maxmin",
                               "permutation-50k", "observed-1ms-maxmin")),
-    "classes": Regime({"kernels.sharing._CLASSES_MERGE": False},
+    "classes": Regime({"kernels.max_min._CLASSES_MERGE": False},
                       (*_SHARED, "eight-hosts-100k", "two-links-40k")),
     # Then each end of a flow leaves the loop, and all rows are copied: that is measured, too.
     "greedy changes": Regime({"kernels.greedy._MOST_GONE": 1 << 30}, _GREEDY),

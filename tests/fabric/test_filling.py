@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from netsim.fabric.kernels import compiled
-from netsim.fabric.kernels.filling import ROUNDED, freeze, heap_of
+from netsim.fabric.kernels.filling import ROUNDED, heap_of
+from netsim.fabric.kernels.maxmin import _freeze as freeze
 from netsim.fabric.kernels.maxmin import _lay_out, fill_paths
 from tests.examples import examples
 from tests.twins import kernels as reference

@@ -13,7 +13,7 @@ import netsim.fabric.engines
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.allocation import PriorityService
-from netsim.fabric.kernels import sharing_rates
+from netsim.fabric.kernels import max_min_state
 from netsim.testing import make_view, networks, workloads
 from tests.examples import examples
 from tests.pairs import exhaustive, in_turn
@@ -384,8 +384,8 @@ def test_links_are_filled_in_the_last_order_or_levels_repaired(network, first, r
     rng = np.random.default_rng(8)
     hosts = min(network.hosts, 40)
     made = []
-    monkeypatch.setattr(netsim.fabric.engines, "make",
-                        lambda *given: made.append(sharing_rates.make(*given)) or made[-1])
+    monkeypatch.setattr(netsim.fabric.engines, "new_state",
+                        lambda *given: made.append(max_min_state.new_state(*given)) or made[-1])
 
     def flows(count):
         return netsim.Flows(rng.integers(0, hosts, count), rng.integers(0, hosts, count),
@@ -396,9 +396,9 @@ def test_links_are_filled_in_the_last_order_or_levels_repaired(network, first, r
     sim = netsim.Simulation(network, jobs, allocator="maxmin")
     for until in np.arange(0.6, 15):
         sim.run(until=until)
-        parts = made[-1]
-        assert (parts.state["frozen"][0] == 0) == repaired
-        assert parts.state["used"][0] == np.sum(parts.links["stop"] > parts.links["first"])
+        engine = made[-1]
+        assert (engine.state["frozen"][0] == 0) == repaired
+        assert engine.state["used"][0] == np.sum(engine.links["stop"] > engine.links["first"])
     assert len(made) == 1
     fast = sim.run().result()
     slow = netsim.simulate(network, jobs, allocator=Plain(lambda view: np.ones(view.flows)))
@@ -408,7 +408,7 @@ def test_links_are_filled_in_the_last_order_or_levels_repaired(network, first, r
 def many_at_once():
     """2,400 flows at once and 130 more later, no two of a coflow on the same path of two links.
 
-    So many classes are followed in stretches.
+    So many classes are followed in epochs.
     """
     network = netsim.big_switch(64, [1.0 + h % 7 / 8 for h in range(64)])
     rng = np.random.default_rng(9)
@@ -424,28 +424,28 @@ def many_at_once():
 
 @pytest.mark.parametrize("allocator", ["maxmin", "maxmin:weights=coflow", "coflow-fair"])
 def test_what_is_far_from_its_end_is_caught_up_with(allocator, monkeypatch):
-    """In a stretch, flows far from their ends are passed over, and what they sent is summed up.
+    """In an epoch, flows far from their ends are passed over, and what they sent is summed up.
 
     That changes when flows end by roundings only, some 1e-14 of it: a run in which all flows are
     followed all the time says the same. Whether links are recorded changes nothing at all.
     """
     network, jobs = many_at_once()
     made = []
-    monkeypatch.setattr(netsim.fabric.engines, "make",
-                        lambda *given: made.append(sharing_rates.make(*given)) or made[-1])
+    monkeypatch.setattr(netsim.fabric.engines, "new_state",
+                        lambda *given: made.append(max_min_state.new_state(*given)) or made[-1])
 
     def ends(record):
         found = netsim.simulate(network, jobs, allocator=allocator, record=record).flows
         return found.sort_values(["coflow", "flow"])["finish_s"].to_numpy()
 
     found = ends(["flows"])
-    assert any(parts.past.any() for parts in made)  # levels, step by step: there were stretches
+    assert any(engine.past.any() for engine in made)  # levels, step by step: there were epochs
     assert np.array_equal(ends(["flows", "links"]), found)
     made.clear()
-    monkeypatch.setattr(sharing_rates, "MANY", 1 << 60)
+    monkeypatch.setattr(max_min_state, "MANY", 1 << 60)
     followed = ends(["flows"])
     assert made
-    assert not any(parts.past.size for parts in made)
+    assert not any(engine.past.size for engine in made)
     np.testing.assert_allclose(found, followed, rtol=1e-12)
 
 

@@ -14,6 +14,7 @@ import netsim
 from netsim import operations
 from netsim.errors import NetsimWarning
 from netsim.fabric.event_loop import EventLoop
+from netsim.fabric.kernels.max_min_state import PATH
 from tests.examples import examples
 
 SMALL = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32}
@@ -158,12 +159,12 @@ def test_coflows_of_a_job_share_no_class(monkeypatch):
 
     def share_all(loop, *given):
         found = shared(loop, *given)
-        parts = loop._table.sharing.parts
-        owners = parts.senders["owner"], parts.senders["number"]
-        for c, kind in enumerate(parts.classes[:parts.state["classes"][0]]):
+        engine = loop._table.sharing.kept
+        owners = engine.flows["owner"], engine.flows["number"]
+        for c, kind in enumerate(engine.classes[:engine.state["classes"][0]]):
             of_class = np.unique(owners[0][owners[1] == kind["number"]])
             assert of_class.tolist() == [kind["coflow"]]
-            seen.append((loop.now, kind["coflow"], *parts.path[c].tolist()))
+            seen.append((loop.now, kind["coflow"], *engine.paths[PATH, c].tolist()))
         return found
 
     monkeypatch.setattr(EventLoop, "share_all", share_all)

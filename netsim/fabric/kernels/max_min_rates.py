@@ -1,0 +1,319 @@
+"""Rates of classes in the max-min engine, and which class ends next.
+
+Every rate may change at every event, but hardly any flow is about to end. During an *epoch*, only
+the classes that may end in it are *tracked*. A class is *deferred* if it cannot end before the
+*horizon*, even if its rate grew by the factor `_GROWS` squared. The levels of its links are
+recorded, event by event. What it has sent is summed up when the epoch ends: at the horizon, or
+when a rate has grown by more.
+
+Where levels are repaired, so that most stay the same, the ends of classes are kept in a heap
+instead: classes that an event does not affect are not visited. What the head of a class has left is
+then valid at the time when the class was last ``seen``. If its end becomes earlier, it is pushed
+again; the old entry is ignored when it reaches the top. The valid entry has the time in ``listed``.
+A later end is corrected when the entry reaches the top.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.heap import heap_up, pop, rise, sink
+from netsim.fabric.kernels.lazy import send
+from netsim.fabric.kernels.max_min_state import (
+    ALL,
+    FLOOR,
+    FULL_AT,
+    FULL_THEN,
+    HEAD_LEFT,
+    LONGEST,
+    MANY,
+    MOVED,
+    PATH,
+    RATE,
+    SCRATCH,
+    SECONDS,
+    SEEN,
+    SPLIT,
+    swap,
+)
+
+#: How much the level of a link, or the weight of a coflow's flows, may grow over an epoch.
+_GROWS = 2.0
+
+#: With fewer classes, it is faster to look at each end.
+_MANY_ENDS = 1024
+
+
+# --- rates -----------------------------------------------------------------------------------
+@inlined
+def set_rates(engine):
+    """Set the rates of tracked classes, if levels have moved since."""
+    row = engine.state[0]
+    if row.moved == ALL:
+        _set_all(engine)
+    else:
+        _set_moved(engine)
+    row.moved = 0
+
+
+@in_place
+def _set_all(engine):
+    """Give each tracked class the lowest level on its path, times its weight."""
+    count, full_at = engine.state[0].tracked, engine.levels[FULL_AT]
+    rates, paths = engine.progress[RATE, :count], engine.paths[PATH, :count]
+    if paths.shape[1] == 2:
+        for c in range(len(rates)):
+            rates[c] = min(full_at[paths[c, 0]], full_at[paths[c, 1]])
+    else:
+        for c in range(len(rates)):
+            lowest = np.inf
+            for h in range(paths.shape[1]):
+                lowest = min(lowest, full_at[paths[c, h]])
+            rates[c] = lowest
+    if not engine.state[0].plain:
+        for c in range(len(rates)):
+            rates[c] *= engine.numbers[engine.classes[c].unit].weight
+
+
+@inlined
+def _set_moved(engine):
+    """Give the classes on moved links the lowest level on their paths, for weights of 1."""
+    row, others = engine.state[0], engine.others
+    full_at, rate = engine.levels[FULL_AT], engine.progress[RATE]
+    for link in engine.lists[MOVED, :row.moved]:
+        at, level = engine.links[link], full_at[link]
+        for m in range(np.uint64(at.first), np.uint64(at.stop)):
+            c = np.int64(engine.members[m].place)
+            lowest = level
+            for h in range(others.shape[1]):
+                lowest = min(lowest, full_at[others[m, h]])
+            if not row.keeps_ends:
+                rate[c] = lowest
+            elif lowest != rate[c]:
+                see(row, engine.progress, c)
+                rate[c] = lowest
+                expect(engine, c)
+
+
+# --- epochs ----------------------------------------------------------------------------------
+@in_place
+def begin(engine, now):
+    """Begin an epoch once all rates are known: move the classes to track to the front."""
+    row, progress = engine.state[0], engine.progress
+    if row.keeps_ends or row.classes < MANY or row.reach == 0.0 or engine.past.shape[1] == 0:
+        return
+    row.horizon = now + row.reach
+    most = _GROWS * _GROWS * row.reach
+    tracked, deferred = 0, row.classes
+    while tracked < deferred:
+        if _is_near(progress, tracked, most):
+            tracked += 1
+            continue
+        deferred -= 1
+        if _is_near(progress, deferred, most):
+            swap(engine, tracked, deferred)
+            tracked += 1
+    if 4 * tracked > row.classes:
+        row.reach *= 0.5
+    row.tracked = tracked
+    row.steps = 0
+    _mark(engine)
+
+
+@inlined
+def _is_near(progress, c, seconds):
+    """Whether a class ends soon, also if its rate rose so that it would send for these seconds."""
+    return progress[HEAD_LEFT, c] <= progress[RATE, c] * seconds + 2.0 * progress[FLOOR, c]
+
+
+@inlined
+def _mark(engine):
+    """Mark the levels and weights that limit deferred classes; others may rise freely."""
+    row, paths, numbers = engine.state[0], engine.paths[PATH], engine.numbers
+    full_at, full_then = engine.levels[FULL_AT], engine.levels[FULL_THEN]
+    for link in range(len(full_then)):
+        full_then[link] = np.inf
+    first = engine.progress.shape[1]
+    for k in range(first, first + row.split):
+        numbers[k].then = np.inf
+    for c in range(row.tracked, row.classes):
+        unit = engine.classes[c].unit
+        numbers[unit].then = numbers[unit].weight
+        one, two = paths[c, 0], paths[c, 1]
+        lowest = one if full_at[one] < full_at[two] else two
+        full_then[lowest] = full_at[lowest]
+
+
+@in_place
+def holds(engine):
+    """Return whether deferred classes, if any, can still be skipped."""
+    row, full_at, full_then = engine.state[0], engine.levels[FULL_AT], engine.levels[FULL_THEN]
+    if row.tracked == row.classes:
+        return True
+    if row.steps == LONGEST:
+        return False
+    for link in range(len(full_at)):
+        if full_at[link] > _GROWS * full_then[link]:
+            return False
+    first = engine.progress.shape[1]
+    for k in range(first, first + row.split):
+        if engine.numbers[k].weight > _GROWS * engine.numbers[k].then:
+            return False
+    return True
+
+
+@inlined
+def remember(engine, dt):
+    """Record that the levels of all links have been in force for `dt` seconds."""
+    row, past, full_at = engine.state[0], engine.past, engine.levels[FULL_AT]
+    if row.reach == 0.0:
+        row.reach = LONGEST * dt
+    if row.tracked == row.classes or dt == 0.0:
+        return
+    count = len(full_at)
+    for link in range(count):
+        past[link, row.steps] = full_at[link]
+    past[count + SECONDS, row.steps] = dt
+    for k in range(row.split):
+        past[count + SPLIT + k, row.steps] = engine.numbers[engine.progress.shape[1] + k].weight
+    row.steps += 1
+
+
+@in_place
+def flush(engine):
+    """Subtract what deferred classes have sent, and track all classes again."""
+    row, classes = engine.state[0], engine.classes
+    if row.tracked == row.classes:
+        return
+    row.reach *= 0.8 if row.steps == LONGEST else 1.25
+    past, behind, first = engine.past, len(engine.links), row.tracked
+    seconds = past[behind + SECONDS, :row.steps]
+    if row.plain:
+        _flush(engine, first, row.classes, seconds)
+    else:
+        for k in range(behind + SPLIT, behind + SPLIT + row.split):
+            for t in range(row.steps):
+                past[k, t] *= seconds[t]
+        for c in range(row.tracked, row.classes):  # those of a coflow mostly stand side by side
+            if c + 1 == row.classes or classes[c + 1].unit != classes[first].unit:
+                _flush(engine, first, c + 1, _weights(engine, classes[first].unit, seconds))
+                first = c + 1
+    row.tracked = row.classes
+    _set_all(engine)
+    row.moved = 0
+
+
+@in_place
+def _flush(engine, first, stop, weights):
+    """Subtract what classes have sent, with the same weight in each step."""
+    send(engine.progress[HEAD_LEFT, first:stop], engine.progress[FLOOR, first:stop],
+         engine.paths[PATH, first:stop], engine.past, 0, weights)
+
+
+@inlined
+def _weights(engine, unit, seconds):
+    """Return the seconds of each step times the weight of flows in it."""
+    k, behind = unit - engine.progress.shape[1], len(engine.links)
+    if k >= 0:
+        return engine.past[behind + SPLIT + k, :len(seconds)]
+    weights = engine.past[behind + SCRATCH, :len(seconds)]
+    for t in range(len(seconds)):
+        weights[t] = seconds[t] * engine.numbers[unit].weight
+    return weights
+
+
+# --- a heap of ends --------------------------------------------------------------------------
+@inlined
+def left_of(row, progress, c):
+    """Return how many bytes a class still has to send until its next flow ends."""
+    if not row.keeps_ends or row.now <= progress[SEEN, c]:
+        return progress[HEAD_LEFT, c]
+    return progress[HEAD_LEFT, c] - progress[RATE, c] * (row.now - progress[SEEN, c])
+
+
+@inlined
+def see(row, progress, c):
+    """Advance what the head of a class has left to now, before its rate or its flows change."""
+    progress[HEAD_LEFT, c] = left_of(row, progress, c)
+    progress[SEEN, c] = row.now
+
+
+@inlined
+def _end_of(progress, c):
+    """Return when the next flow of a class ends."""
+    rate = progress[RATE, c]
+    return progress[SEEN, c] + max(progress[HEAD_LEFT, c], 0.0) / rate if rate > 0.0 else np.inf
+
+
+@in_place
+def expect(engine, c):
+    """Push a class's end if it is earlier now, after its rate or its flows have changed."""
+    row, number = engine.state[0], engine.classes[c].number
+    end, of_class = _end_of(engine.progress, c), engine.numbers[number]
+    if end >= of_class.listed:
+        return
+    if row.listed == len(engine.ends):
+        _drop_old(engine)
+    of_class.listed = end
+    new = engine.ends[row.listed]
+    new.at, new.number = end, number
+    rise(engine.ends["at"], engine.ends["number"], row.listed)
+    row.listed += 1
+
+
+@inlined
+def _drop_old(engine):
+    """Rebuild the heap with one entry per class, so that at least half of its space is free."""
+    row, ends, kept = engine.state[0], engine.ends, 0
+    for c in range(row.classes):
+        number = engine.classes[c].number
+        if engine.numbers[number].listed < np.inf:
+            ends[kept].at, ends[kept].number = engine.numbers[number].listed, number
+            kept += 1
+    row.listed = kept
+    heap_up(ends["at"][:kept], ends["number"][:kept])
+
+
+@in_place
+def next_class(row, progress, numbers, ends):
+    """Return the class that ends next, and when; -1 and inf if no class sends."""
+    at, number = ends["at"], ends["number"]
+    while row.listed > 0:
+        of_class = numbers[number[0]]
+        if at[0] == of_class.listed:
+            c = of_class.place
+            end = _end_of(progress, c)
+            if end == at[0]:
+                return np.int64(c), end
+            of_class.listed = end
+            if end < np.inf:
+                at[0] = end
+                sink(at, number, 0, row.listed)
+                continue
+        pop(at, number, row.listed)
+        row.listed -= 1
+    return -1, np.inf
+
+
+@inlined
+def keep_ends(engine):
+    """Keep the ends of all classes in a heap from now on, if there are many classes."""
+    row = engine.state[0]
+    if row.keeps_ends or row.classes < _MANY_ENDS or len(engine.ends) == 0:
+        return
+    row.keeps_ends = 1
+    row.listed = 0
+    for c in range(row.classes):
+        engine.progress[SEEN, c] = row.now
+        engine.numbers[engine.classes[c].number].listed = np.inf
+        expect(engine, c)
+
+
+@inlined
+def forget_ends(row, progress):
+    """Bring what each head has left up to now, and stop using the heap."""
+    if row.keeps_ends:
+        for c in range(row.classes):
+            progress[HEAD_LEFT, c] = left_of(row, progress, c)
+        row.keeps_ends = 0
