@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels import greedy, rules, serving, sharing
+from netsim.fabric.kernels import greedy, priority, rules, sharing
 from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.loop import (
@@ -38,8 +38,8 @@ from netsim.fabric.kernels.loop import (
     WAITS,
     Tables,
 )
+from netsim.fabric.kernels.priority_state import PriorityState
 from netsim.fabric.kernels.rules import Ruled
-from netsim.fabric.kernels.serving_parts import Served
 from netsim.fabric.kernels.sharing_rates import Parts
 from netsim.fabric.policy import Ruling
 from netsim.fabric.protocols import Observer
@@ -138,10 +138,10 @@ _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
 
 #: The loop of each kind of engine.
-_LOOPS = {Parts: Direct(sharing.run), Served: Direct(serving.run), Greedy: Direct(greedy.run),
-          Ruled: Direct(rules.run)}
+_LOOPS = {Parts: Direct(sharing.run), PriorityState: Direct(priority.run),
+          Greedy: Direct(greedy.run), Ruled: Direct(rules.run)}
 
-_serve_by = Direct(serving.serve_by)
+_serve_by = Direct(priority.serve_by)
 
 #: After this many steps times rows of coflows and flows, a kernel returns for Python to handle
 #: signals: some 10 ms.
@@ -352,7 +352,7 @@ class EventLoop:
             why = self._report(carried)
             if why != PAUSED:
                 self._keep_held(engine, why)
-                if isinstance(engine, Served):  # it knows itself which coflows have come and gone
+                if isinstance(engine, PriorityState):  # it knows which coflows have come and gone
                     self._table.serving.keep(engine)
                 return why
             self._table.graphs.go_on()
@@ -371,7 +371,7 @@ class EventLoop:
             if ruled is None:
                 _LOOPS[type(engine)](None, engine, state, tables)
             else:
-                engine = _serve_by(None, ruled, engine, state, tables)
+                engine = PriorityState(*_serve_by(None, ruled, engine, state, tables))
             if state["reason"][0] != BREATHES:
                 return engine
 
