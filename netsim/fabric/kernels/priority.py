@@ -566,6 +566,8 @@ def _serve_greedily(engine, coflow):
 run = loop_of("priority", find_rates=_find_rates, find_end=find_end, crossing_in=crossing_in,
               advance=_advance, write_rows=_write_rows, join=_join, leave=_leave)
 
+_run = inlined(run.py_func)
+
 
 # --- by a compiled rule --------------------------------------------------------------------
 @compiled
@@ -576,21 +578,20 @@ def serve_by(ruled, engine, loop, tables):
     `engine`, that of the call before, is resumed if the loop was held or paused, and if not,
     updated if that is possible. Return the arrays of the engine.
     """
-    rows, jobs, pools, capacity = tables.rows, tables.jobs, tables.pools, tables.capacity
     state = loop[0]
     until = state.until
     state.until = min(until, ruled.order.wake_at[0])
     resumes = state.reason in UNCHANGED
-    while resumes or _decide(ruled, rows, jobs, pools, capacity, state, until):
+    while resumes or _decide(ruled, tables, state, until):
         if not resumes:
-            service = _service(ruled, state.count)
+            rows, pools, service = tables.rows[:state.count], tables.pools, _service(ruled, state)
             if can_resume(engine):
-                update(engine, rows[:state.count], pools[0], service, state.interval)
+                update(engine, rows, pools[0], service, state.interval)
             else:
-                engine = copy_rows(rows[:state.count], pools[0], pools[1], pools[2], capacity,
-                                   service, state.interval)
+                engine = copy_rows(rows, pools[0], pools[1], pools[2], tables.capacity, service,
+                                   state.interval)
         resumes = False
-        run(engine, loop, tables)
+        _run(engine, loop, tables)
         if state.reason != REDO:
             break
     state.until = until
@@ -598,16 +599,16 @@ def serve_by(ruled, engine, loop, tables):
 
 
 @in_place
-def _decide(ruled, rows, jobs, pools, capacity, state, until):
+def _decide(ruled, tables, state, until):
     """Ask the rule if the loop decides; return whether there is a decision to put into force."""
     count = state.count
+    rows = tables.rows[:count]
     state.notice = state.now  # so that the loop finds rates first
     state.decides &= count > 0
     if state.decides:
-        flows, hops, loads = pools
         if ruled.reads.gamma or ruled.reads.active_gamma:
-            refresh(rows[:count], flows, hops, loads, capacity)
-        state.link = decide(ruled, rows[:count], jobs, state.now)
+            refresh(rows, tables.pools[0], tables.pools[1], tables.pools[2], tables.capacity)
+        state.link = decide(ruled, rows, tables.jobs, state.now)
         if state.link == SOUND and _has_unused(ruled, count):
             state.link = UNUSED
         if state.link != SOUND:
@@ -629,10 +630,10 @@ def _has_unused(ruled, count):
 
 
 @inlined
-def _service(ruled, count):
+def _service(ruled, state):
     """Return the decision in force as a `Service`, queue by queue."""
-    order, form = ruled.order, ruled.form
-    sequence = ruled.sequence[:count].copy()
+    order, form, count = ruled.order, ruled.form, state.count
+    sequence = ruled.sequence[:count] if not len(order.part) else ruled.spare[:count]
     found = 0
     for q in range(len(order.part)):
         for c in ruled.sequence[:count]:
