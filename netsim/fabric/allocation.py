@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.values import as_choice, known_names, refuse_set
 from netsim.errors import AllocationError, InputError
-from netsim.fabric.kernels import serving_parts as kinds
+from netsim.fabric.kernels import priority_state as kinds
 
 
 # --- checks of arrays ----------------------------------------------------------------------

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
-from netsim.fabric.kernels import greedy, serving_rows
+from netsim.fabric.kernels import greedy, priority_rows
 from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.max_min import flush_rows, take_in
 from netsim.fabric.kernels.max_min_state import MaxMinState, moved, new_state
-from netsim.fabric.kernels.serving_parts import Served, no_flows
+from netsim.fabric.kernels.priority_state import PriorityState, no_flows
 
-_copy_rows, _resume, _begin, _resume_greedy, _take_in, _flush_rows = map(Direct, (
-    serving_rows.copy_rows, serving_rows.resume, greedy.begin, greedy.resume, take_in, flush_rows))
+_arrays_of_copy, _update, _begin, _resume_greedy, _take_in, _flush_rows = map(Direct, (
+    priority_rows.arrays_of_copy, priority_rows.update, greedy.begin, greedy.resume, take_in,
+    flush_rows))
 
 
 class PriorityEngine:
@@ -27,7 +28,7 @@ class PriorityEngine:
     """
 
     def __init__(self) -> None:
-        self._copy: Served | Greedy | None = None
+        self._copy: PriorityState | Greedy | None = None
 
     def end(self) -> None:
         """Drop the engine: coflows have come, or rates or links have changed."""
@@ -43,20 +44,20 @@ class PriorityEngine:
                     None, kept, coflows, flows, service.order, service.by_size):
                 kept = _begin(None, coflows, flows, hops, capacity, service.order,
                               service.by_size)
-        elif (isinstance(kept, Served) and not kept.state["joined"][0]
-              and len(kept.queue_shares) == len(service.queue_shares)):
-            _resume(None, kept, coflows, flows, service.for_kernels, interval)
+        elif (isinstance(kept, PriorityState) and not kept.status["admitted"][0]
+              and kept.status["queues"][0] == len(service.queue_shares)):
+            _update(None, kept, coflows, flows, service.for_kernels, interval)
         else:
-            kept = _copy_rows(None, coflows, flows, hops, loads, capacity, service.for_kernels,
-                              interval)
+            kept = PriorityState(*_arrays_of_copy(None, coflows, flows, hops, loads, capacity,
+                                                  service.for_kernels, interval))
         self._copy = kept
         return kept
 
-    def to_serve_by_rule(self) -> Served:
+    def to_serve_by_rule(self) -> PriorityState:
         """Return the engine for a rule in the event loop; one without flows if none is kept."""
-        return self._copy if isinstance(self._copy, Served) else no_flows()
+        return self._copy if isinstance(self._copy, PriorityState) else no_flows()
 
-    def keep(self, engine: Served) -> None:
+    def keep(self, engine: PriorityState) -> None:
         """Keep the engine with which a rule in the event loop has served."""
         self._copy = engine
 
@@ -68,8 +69,9 @@ class PriorityEngine:
         engine = self._copy
         if engine is None or not len(coflows):
             return
-        if isinstance(engine, Served):
-            keys, owner, flow = engine.keys, engine.senders.place, engine.senders.flow
+        if isinstance(engine, PriorityState):
+            keys = engine.coflows["key"]
+            owner, flow = engine.flows["coflow"], engine.flows["row"]
         else:  # the last sender is a dummy
             senders = engine.senders[:-1]
             keys, owner, flow = engine.groups["key"], senders["owner"], senders["flow"]

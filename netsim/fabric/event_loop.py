@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels import greedy, max_min, rules, serving
+from netsim.fabric.kernels import greedy, max_min, priority, rules
 from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.loop import (
@@ -38,9 +38,9 @@ from netsim.fabric.kernels.loop import (
     WAITS,
     Tables,
 )
-from netsim.fabric.kernels.rules import Ruled
-from netsim.fabric.kernels.serving_parts import Served
 from netsim.fabric.kernels.max_min_state import MaxMinState
+from netsim.fabric.kernels.priority_state import PriorityState
+from netsim.fabric.kernels.rules import Ruled
 from netsim.fabric.policy import Ruling
 from netsim.fabric.protocols import Observer
 from netsim.fabric.records import COFLOW, LOOP, REPORTED
@@ -138,10 +138,10 @@ _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
 
 #: The loop of each kind of engine.
-_LOOPS = {MaxMinState: Direct(max_min.run), Served: Direct(serving.run), Greedy: Direct(greedy.run),
-          Ruled: Direct(rules.run)}
+_LOOPS = {MaxMinState: Direct(max_min.run), PriorityState: Direct(priority.run),
+          Greedy: Direct(greedy.run), Ruled: Direct(rules.run)}
 
-_serve_by = Direct(serving.serve_by)
+_serve_by = Direct(priority.serve_by)
 
 #: After this many steps times rows of coflows and flows, a kernel returns for Python to handle
 #: signals: some 10 ms.
@@ -175,6 +175,7 @@ class EventLoop:
         self._finished = np.empty(0, np.int64)
         self._done = np.empty(_DONE, COFLOW)
         self._held: Any = None
+        self._ruled: Ruled | None = None  # whose kernel resumes, though it is not asked
         #: `stepwise` holds the loop at each arrival, start and completion of a coflow, and at each
         #: decision; `shows` says that it is held for that, `asks` that it stopped as coflows had
         #: completed or the requested time was over.
@@ -248,9 +249,9 @@ class EventLoop:
             ruled = ruling.engine(check)
             if serves:
                 engine = held or table.serving.to_serve_by_rule()
-                why, held = self._run(engine, _NO_COFLOWS, ruling, ruled), None
+                why, held = self._run(engine, _NO_COFLOWS, ruled), None
             else:
-                why = self._run(ruled, _NO_COFLOWS, ruling)
+                why = self._run(ruled, _NO_COFLOWS)
         self._tell_of_dropped()
 
     def pass_time(self, now: float, until: float) -> None:
@@ -267,7 +268,7 @@ class EventLoop:
         self._state["only_moves"] = self._state["together"] = True
         self._state["notice"] = now
         self.ended = 0
-        self._run(self._held, _NO_COFLOWS)
+        self._run(self._held, _NO_COFLOWS, self._ruled)
         self.crossing = float(self._state["crossing"][0])
 
     # --- the loop --------------------------------------------------------------------
@@ -292,7 +293,7 @@ class EventLoop:
     def leave(self) -> None:
         """Write the engine's state back to the rows; the loop can then no longer be resumed."""
         if self._goes_on(math.inf, -math.inf):
-            self._run(self._held, _NO_COFLOWS)
+            self._run(self._held, _NO_COFLOWS, self._ruled)
 
     def settled(self, start: float, now: float, slack: float) -> FlowTable:
         """Return a copy of the table with rows that are up to date at `now`.
@@ -305,7 +306,7 @@ class EventLoop:
                                              {id(arrays): arrays})
         if engine is not None:
             state["bound"] = -math.inf
-            self._call(engine, _NO_COFLOWS, table, state, self._carried())
+            self._call(engine, _NO_COFLOWS, table, state, self._carried(), self._ruled)
         if now > start and len(table.coflows):
             if table.sharing.kept is not None:
                 EventLoop(table, self.interval, NEVER, False, ignore, ignore).pass_time(
@@ -338,12 +339,11 @@ class EventLoop:
             bound=bound, shows=not only_moves, stepwise=self.stepwise, steps=0)
         self.ended = 0  #: flows that have ended since the loop began
 
-    def _run(self, engine: Any, coming: NDArray[Any], ruling: Ruling | None = None,
-             ruled: Ruled | None = None) -> int:
+    def _run(self, engine: Any, coming: NDArray[Any], ruled: Ruled | None = None) -> int:
         """Run until the loop has to stop, or is held; return the reason.
 
         Coflows in `coming` may join, besides those of graphs. `ruled` is given if coflows are
-        served, flow by flow, in the order of `ruling`; in step, it is the engine itself.
+        served, flow by flow, in the order of a rule; in step, it is the engine itself.
         """
         self._make_room()
         while True:
@@ -351,8 +351,8 @@ class EventLoop:
             engine = self._call(engine, coming, self._table, self._state, carried, ruled)
             why = self._report(carried)
             if why != PAUSED:
-                self._keep_held(engine, why)
-                if isinstance(engine, Served):  # it knows itself which coflows have come and gone
+                self._keep_held(engine, ruled, why)
+                if isinstance(engine, PriorityState):  # it knows which coflows have come and gone
                     self._table.serving.keep(engine)
                 return why
             self._table.graphs.go_on()
@@ -371,13 +371,14 @@ class EventLoop:
             if ruled is None:
                 _LOOPS[type(engine)](None, engine, state, tables)
             else:
-                engine = _serve_by(None, ruled, engine, state, tables)
+                engine = PriorityState(*_serve_by(None, ruled, engine, state, tables))
             if state["reason"][0] != BREATHES:
                 return engine
 
-    def _keep_held(self, engine: Any, why: int) -> None:
+    def _keep_held(self, engine: Any, ruled: Ruled | None, why: int) -> None:
         """Keep the engine if the loop is held; store why it stopped."""
         self._held = engine if why in KEPT else None
+        self._ruled = ruled
         self.shows, self.asks = why == SHOWS, why == ASKS
 
     def _carried(self) -> NDArray[np.float64]:

@@ -16,10 +16,10 @@ from netsim.fabric.graphs import Graphs, OperationRows, Steps
 from netsim.fabric.kernels import crossings, progress
 from netsim.fabric.kernels.crossings import Crossings, new_crossings
 from netsim.fabric.kernels.graphs import emit
+from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.progress import add, admit, sort_by_job
 from netsim.fabric.kernels.rules import NO_ORDER
-from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB, WAITED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess

@@ -57,8 +57,8 @@ REGIMES = {
                       (*_SHARED, "eight-hosts-100k", "two-links-40k")),
     # Then each end of a flow leaves the loop, and all rows are copied: that is measured, too.
     "greedy changes": Regime({"kernels.greedy._MOST_GONE": 1 << 30}, _GREEDY),
-    "slots side by side": Regime({"kernels.serving_rows._CLOSE": 0}, _ORDERED),
-    "instants passed over": Regime({"kernels.serving_parts.INSTANTS": 1}, _ORDERED),
+    "slots side by side": Regime({"kernels.priority_rows._CLOSE": 0}, _ORDERED),
+    "instants passed over": Regime({"kernels.priority_state.INSTANTS": 1}, _ORDERED),
 }
 
 

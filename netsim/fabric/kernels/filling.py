@@ -1,4 +1,4 @@
-"""Progressive filling of links, for `sharing`, `serving` and the blocks of the view.
+"""Progressive filling of links, for `sharing`, `priority` and the blocks of the view.
 
 The rates of all flows grow in proportion to their weights. When a link is full, its flows *freeze*:
 they keep their rates, and the others grow on. The *level* of a link is the rate per weight at which

@@ -90,7 +90,7 @@ class Form(NamedTuple):
     by_job: bool  #: whether ties go by job, rather than by the time at which coflows became valid
     merges: bool  #: whether keys that differ only by rounding errors count as equal
     serves: bool  #: whether coflows are served in order, flow by flow, rather than kept in step
-    #: If `serves`, the first pass and how the rest is allocated, as numbered in `serving_parts`.
+    #: If `serves`, the first pass and how the rest is allocated, as numbered in `priority_state`.
     primary: int
     backfill: int
 

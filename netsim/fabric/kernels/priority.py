@@ -1,0 +1,644 @@
+"""Compiled service of coflows in order: an engine of the event loop.
+
+A policy's order stays the same between two coflow events, so rates can be set again at the end of
+each flow without a call of Python. The engine works on a copy of the unfinished flows in service
+order, `priority_state.PriorityState`. Each step gives the same rates as `FabricView.serve`, which
+uses the building blocks of `netsim.fabric.kernels.maxmin`.
+
+A *slot* is a link of one coflow. A flow *wants* bandwidth on a slot if all of its other links have
+some left. How much flows want on each slot is kept between steps, and updated for the slots that
+have become full or are no longer full.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.filling import ROUNDED, freeze_of, release_all, release_members
+from netsim.fabric.kernels.heap import heap_up
+from netsim.fabric.kernels.loop import REDO, REFUSED, UNCHANGED, WAITS, end_flow, loop_of
+from netsim.fabric.kernels.priority_progress import (
+    crossing_in,
+    find_end,
+    flush,
+    flush_run,
+    move_coflows,
+    move_flows,
+    note_least,
+)
+from netsim.fabric.kernels.priority_rows import (
+    can_resume,
+    copy_rows,
+    remove_flow,
+    update,
+    write_back,
+)
+from netsim.fabric.kernels.priority_state import (
+    CAPACITY,
+    DUST_LEFT,
+    FILL_KEY,
+    FILL_LEFT,
+    FILLED,
+    FLOOR,
+    FREE,
+    GREEDY,
+    HEAP,
+    IN_QUEUE,
+    LEFT,
+    LEVEL,
+    LOAD,
+    MADD,
+    MAXMIN,
+    MOVING,
+    ON_LINK,
+    ON_QUEUE,
+    ORDER,
+    PATH,
+    PLACES,
+    QUEUES,
+    RATE,
+    REST,
+    TURN,
+    UNFROZEN,
+    USED,
+    USED_IN_QUEUE,
+    WANTS,
+    Filling,
+    Service,
+)
+from netsim.fabric.kernels.progress import mark_started, refresh
+from netsim.fabric.kernels.rules import SOUND, UNUSED, decide
+
+
+# --- max-min fair within a coflow ----------------------------------------------------------
+@in_place
+def _fill(engine, coflow, which, left):
+    """Share what is left among the flows of a coflow, max-min fairly; return whether any gets some.
+
+    The freezing order of the last time is tried first. It is right if no slot comes too late and no
+    slot is overloaded. Otherwise the lowest level is searched for. `which` is the filling. `left`,
+    by link, is updated, and what the coflow uses of it is added to ``USED``.
+    """
+    _note_free(engine, coflow, which, left)
+    slots, used = engine.slots, engine.by_slot[USED]
+    wants, free = engine.by_slot[WANTS + which], engine.by_slot[FREE + which]
+    order, filled, places = engine.lists[ORDER + which], engine.lists[FILLED], engine.lists[PLACES]
+    count = 0
+    for k in range(coflow.slot, coflow.slot + coflow.slots):
+        s = order[k]
+        if free[s] > 0.0 and wants[s] > 0.0:
+            filled[count] = s
+            places[count] = k
+            count += 1
+    if count == 0:
+        return False
+    filled = filled[:count]
+    filling = Filling(slots, engine.share, engine.others, engine.by_slot[UNFROZEN],
+                      engine.by_slot[FILL_LEFT], engine.by_slot[LEVEL + which])
+    heap = engine.lists[HEAP, :count]
+    speed = _freeze_as_before(filled, coflow, filling, wants, left, heap)
+    if speed < 0.0:
+        speed = _freeze_by_level(filled, coflow, filling, wants, left, heap,
+                                 engine.by_slot[FILL_KEY, :count])
+    coflow.speed += speed
+    for k in range(count):
+        s = filled[k]
+        order[places[k]] = s
+        rest = 0.0 if filling.full_at[s] < np.inf else max(filling.left[s], 0.0)
+        used[s] += left[slots[s].link] - rest
+        left[slots[s].link] = rest
+    return True
+
+
+@inlined
+def _freeze_as_before(order, coflow, filling, wants, left, late):
+    """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
+    grows = _thaw(order, coflow, filling, wants, left)
+    speed, coflow.top, _, too_late = _freeze(order, filling.left[:0], grows, filling, late)
+    if too_late:
+        return -1.0
+    for s in order:
+        overloads = filling.left[s] < -ROUNDED * left[filling.links[s].link]
+        if filling.full_at[s] == np.inf and overloads:
+            return -1.0
+    return speed
+
+
+@inlined
+def _freeze_by_level(filled, coflow, filling, wants, left, heap, levels):
+    """Freeze slots, the lowest level first, and store that order; return the sum of rates."""
+    grows = _thaw(filled, coflow, filling, wants, left)
+    for k in range(len(filled)):
+        heap[k] = filled[k]
+        levels[k] = filling.left[filled[k]] / filling.unfrozen[filled[k]]
+    heap_up(levels, heap)
+    speed, coflow.top, _, _ = _freeze(heap, levels, grows, filling, filled)
+    for k in range(len(filled)):
+        filled[k] = heap[len(filled) - 1 - k]
+    return speed
+
+
+@inlined
+def _thaw(filled, coflow, filling, wants, left):
+    """Reset the flows on the given slots to grow from 0; return their number, inf if not known."""
+    grows = 0.0
+    for s in filled:
+        filling.unfrozen[s] = wants[s]
+        filling.left[s] = left[filling.links[s].link]
+        filling.full_at[s] = np.inf
+        grows += wants[s]
+    return 0.5 * grows if coflow.paired else np.inf
+
+
+@inlined
+def _release(filling, slot, level):
+    """Remove the flows of a full slot from their other slots; see `filling`."""
+    at = filling.links[slot]
+    if at.begin >= 0:
+        end = at.begin + at.stop - at.first
+        release_all(filling.share[at.first:at.stop], filling.unfrozen[at.begin:end],
+                    filling.left[at.begin:end], level)
+    else:
+        release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
+                        filling.left, filling.full_at, level)
+
+
+_freeze = freeze_of(_release)
+
+
+@in_place
+def _note_free(engine, coflow, which, left):
+    """Update what flows want, from the slots that became full or are no longer full."""
+    slots, share, others, dust = (engine.slots, engine.share, engine.others,
+                                  engine.by_link[DUST_LEFT])
+    wants, free = engine.by_slot[WANTS + which], engine.by_slot[FREE + which]
+    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        slot = slots[s]
+        is_free = 1.0 if left[slot.link] > dust[slot.link] else 0.0
+        sign = is_free - free[s]
+        if sign == 0.0:
+            continue
+        free[s] = is_free
+        engine.by_slot[LEVEL + which, s] = 0.0
+        if slot.begin >= 0:
+            _add(share[slot.first:slot.stop],
+                 wants[slot.begin:slot.begin + slot.stop - slot.first], sign)
+            continue
+        for m in range(slot.first, slot.stop):
+            for h in range(others.shape[1]):
+                all_free = True
+                for g in range(others.shape[1]):
+                    all_free &= g == h or free[others[m, g]] > 0.0
+                if all_free:
+                    wants[others[m, h]] += sign * share[m]
+
+
+@inlined
+def _add(share, wants, sign):
+    for m in range(len(share)):
+        wants[m] += sign * share[m]
+
+
+# --- what the loop calls ---------------------------------------------------------------
+@in_place
+def _find_rates(engine, rows, _jobs, _pools, _capacity, state):
+    """Set every flow's rate; return `REDO` if a new copy is needed or pays.
+
+    It is needed when coflows have come or gone, and pays once a fifth of the flows have ended.
+    """
+    if engine.status[0].stale or not can_resume(engine):
+        return REDO
+    _serve(engine)
+    for k in engine.lists[MOVING, :engine.status[0].moving]:
+        coflow = engine.coflows[k]
+        if coflow.row >= 0 and coflow.speed > 0.0:
+            mark_started(rows[coflow.row], state)
+    return WAITS
+
+
+@in_place
+def _advance(engine, rows, pools, _capacity, dt, now, slack, state, finished, carried):
+    """Move bytes for `dt` seconds; see `loop.advance`."""
+    left, rate, floor = engine.by_flow[LEFT], engine.by_flow[RATE], engine.by_flow[FLOOR]
+    move_coflows(engine, dt, carried)
+    for k in engine.lists[MOVING, :engine.status[0].moving]:
+        coflow = engine.coflows[k]
+        for r in range(coflow.run, coflow.run + coflow.runs):
+            run = engine.runs[r]
+            if _may_end(engine, run, coflow, left, rate, floor, dt, slack):
+                for i in range(run.first, run.stop):
+                    if left[i] <= (floor[i] + rate[i] * slack if engine.status[0].eager
+                                   else floor[i]):
+                        _end(engine, i, rows, pools[0], now, state, finished)
+                # Else those that are left, at MADD's rates alone, would never be next.
+                note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
+        coflow.gamma = max(coflow.gamma - dt, 0.0)
+
+
+@inlined
+def _may_end(engine, run, coflow, left, rate, floor, dt, slack):
+    """Bring a run's flows up to date if one may have ended in `dt` seconds; return whether."""
+    if not run.busy:
+        return False
+    if engine.status[0].eager:
+        return move_flows(left[run.first:run.stop], rate[run.first:run.stop],
+                          floor[run.first:run.stop], dt, slack) > 0
+    # Twice, as the bound is rounded otherwise than what the flows have left.
+    if run.least > 2.0 * run.floor:
+        return False
+    flush_run(engine, run, coflow)
+    return True
+
+
+@in_place
+def _end(engine, i, rows, flows, now, state, finished):
+    """End a flow, and its coflow if it is the last; the bandwidth is idle until that is noticed."""
+    coflow, rate = engine.coflows[engine.flows[i].coflow], engine.by_flow[RATE]
+    remove_flow(engine, i)
+    engine.status[0].ended += 1
+    if engine.status[0].eager:
+        coflow.speed -= rate[i]
+        for s in engine.paths[PATH, i]:
+            engine.by_slot[USED, s] -= rate[i]
+        rate[i] = 0.0
+    end_flow(rows, coflow.row, flows[engine.flows[i].row], now, state, finished)
+
+
+@in_place
+def _write_rows(engine, rows, pools, state):
+    """Write bytes to the rows; the copy is out of date from then on."""
+    if not engine.status[0].stale:
+        _write(engine, rows, pools[0], state.now, False)
+        engine.status[0].stale = 1
+
+
+@in_place
+def _join(engine, _rows, _pools):
+    """Return True: a new copy is made, as `_write_rows` has been called before."""
+    engine.status[0].admitted = 1
+    return True
+
+
+@in_place
+def _leave(engine, rows, pools, state):
+    """Write bytes to the rows, and rates if these stay in force."""
+    if not engine.status[0].stale:  # else that has been done, and rows may have moved
+        in_force = state.reason == WAITS or state.only_moves == 1
+        _write(engine, rows, pools[0], state.now, in_force)
+
+
+@in_place
+def _write(engine, rows, flows, now, in_force):
+    """Compute bytes and rates of all flows, and write them to the rows."""
+    eager = engine.status[0].eager
+    if not eager:
+        for k in range(len(engine.coflows)):
+            if engine.coflows[k].steps:
+                flush(engine, engine.coflows[k])
+    if not in_force:
+        for r in range(len(engine.runs)):
+            engine.runs[r].busy = 0
+    elif not eager:
+        for k in engine.lists[MOVING, :engine.status[0].moving]:
+            _set_rates(engine, engine.coflows[k])
+    write_back(engine, rows, flows, now)
+
+
+# --- one step --------------------------------------------------------------------------
+@inlined
+def _serve(engine):
+    """Set the rate of every flow."""
+    status, coflows = engine.status[0], engine.coflows
+    turn, moving = engine.lists[TURN, :status.coflows], engine.lists[MOVING]
+    left, dust = engine.by_link[ON_LINK], engine.by_link[DUST_LEFT]
+    _begin_step(engine)
+    if status.primary == MADD:
+        for k in turn:
+            if not _is_passed_over(coflows[k], left, dust):
+                _madd(engine, coflows[k])
+                coflows[k].idle &= coflows[k].gamma == 0.0
+    elif status.primary == QUEUES:
+        n = 0
+        while n < len(turn):
+            n = _serve_queue(n, engine)
+    fresh, status.fresh = status.fresh, 0
+    status.moving = 0
+    for k in turn:
+        coflow = coflows[k]
+        if _is_passed_over(coflow, left, dust):
+            status.reached |= fresh and coflow.left <= coflow.reached
+            continue
+        _serve_rest(engine, coflow)
+        moves = coflow.speed > 0.0 or coflow.gamma > 0.0 or coflow.gains
+        if not moves and (fresh or not coflow.idle):
+            status.reached |= coflow.left <= coflow.reached
+        coflow.idle = not moves
+        if moves:
+            moving[status.moving] = k
+            status.moving += 1
+
+
+@inlined
+def _begin_step(engine):
+    """Give links all of their bandwidth, or none before queues; keep what queues have given."""
+    coflows, status = engine.coflows, engine.status[0]
+    left, capacity = engine.by_link[ON_LINK, :-1], engine.by_link[CAPACITY, :-1]
+    for n in range(len(left)):
+        left[n] = capacity[n] if status.primary != QUEUES else 0.0
+    for k in engine.lists[MOVING, :status.moving]:
+        coflows[k].speed = coflows[k].queue_speed
+        coflows[k].gamma = 0.0
+    used, in_queue = engine.by_slot[USED], engine.by_slot[USED_IN_QUEUE]
+    for s in range(len(used)):
+        used[s] = in_queue[s]
+
+
+@inlined
+def _is_passed_over(coflow, left, dust):
+    """Whether a coflow gets nothing: as before, and a link of all its flows is full."""
+    one, two = coflow.link, coflow.link_2
+    return coflow.idle and (left[one] <= dust[one] or left[two] <= dust[two])
+
+
+@inlined
+def _serve_rest(engine, coflow):
+    """Give a coflow its part of what is left, and set the rates of its flows or their bounds."""
+    status, left = engine.status[0], engine.by_link[ON_LINK]
+    # If it got nothing of the rest in the last step, nor gets any now, rates are the same.
+    stays = (status.primary == QUEUES and not status.eager
+             and not (coflow.refilled or coflow.gains))
+    if status.backfill == MAXMIN:
+        coflow.gains = _fill(engine, coflow, REST, left)
+    elif status.backfill == GREEDY:
+        _note_free(engine, coflow, REST, left)
+    if status.eager:
+        _set_rates(engine, coflow)
+        if status.backfill == GREEDY:
+            _serve_greedily(engine, coflow)
+    elif not stays or coflow.gains:
+        _set_bounds(engine, coflow)
+
+
+@inlined
+def _serve_queue(n, engine):
+    """Serve the queue whose first coflow is the n-th from its share, and add what it leaves.
+
+    Return the place of the first coflow of the next queue. The rates of a coflow only change after
+    one of its own flows, or of coflows before it, has ended.
+    """
+    coflows, slots, dust = engine.coflows, engine.slots, engine.by_link[DUST_LEFT]
+    used, in_queue = engine.by_slot[USED], engine.by_slot[USED_IN_QUEUE]
+    turn = engine.lists[TURN, :engine.status[0].coflows]
+    left, capacity = engine.by_link[ON_QUEUE], engine.by_link[CAPACITY, :-1]
+    queue, share = coflows[turn[n]].queue, coflows[turn[n]].queue_share
+    for c in range(len(capacity)):
+        left[c] = share * capacity[c]
+    refill = engine.status[0].fresh == 1
+    while n < len(turn) and coflows[turn[n]].queue == queue:
+        coflow = coflows[turn[n]]
+        n += 1
+        if _is_passed_over(coflow, left, dust):
+            continue
+        refill |= coflow.thinner == 1
+        coflow.refilled = refill
+        if refill:
+            coflow.thinner = 0
+            coflow.renewed = 1
+            coflow.speed = 0.0
+            for s in range(coflow.slot, coflow.slot + coflow.slots):
+                used[s] = 0.0
+            _fill(engine, coflow, IN_QUEUE, left)
+            coflow.queue_speed = coflow.speed
+            coflow.queue_top = coflow.top
+            coflow.idle &= coflow.speed == 0.0
+            for s in range(coflow.slot, coflow.slot + coflow.slots):
+                in_queue[s] = used[s]
+        else:
+            for s in range(coflow.slot, coflow.slot + coflow.slots):
+                left[slots[s].link] -= in_queue[s]
+    _add_positive(engine.by_link[ON_LINK, :-1], left[:-1])
+    return n
+
+
+@in_place
+def _add_positive(left, more):
+    """Add positive values only, without branches, so that the compiler vectorizes the loop."""
+    for c in range(len(left)):
+        left[c] += more[c] if more[c] > 0.0 else 0.0
+
+
+@inlined
+def _madd(engine, coflow):
+    """Make the flows of a coflow end together on what is left; do nothing if a link is full."""
+    slots, load, used = engine.slots, engine.by_slot[LOAD], engine.by_slot[USED]
+    left, dust = engine.by_link[ON_LINK], engine.by_link[DUST_LEFT]
+    gamma = 0.0
+    stale = False
+    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        slot = slots[s]
+        if slot.open > 0:
+            if left[slot.link] <= dust[slot.link]:
+                return
+            stale |= load[s] <= slot.known / 2
+    if stale:
+        flush(engine, coflow)
+        _add_up(engine, coflow)
+    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        if slots[s].open > 0:
+            gamma = max(gamma, load[s] / left[slots[s].link])
+    if gamma == 0.0:
+        return
+    coflow.gamma = coflow.whole = gamma
+    coflow.speed = coflow.left / gamma
+    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        if slots[s].open > 0:
+            used[s] = load[s] / gamma
+            left[slots[s].link] -= used[s]
+
+
+@in_place
+def _add_up(engine, coflow):
+    """Sum the bytes left of a coflow on each of its links."""
+    load, left, path = engine.by_slot[LOAD], engine.by_flow[LEFT], engine.paths[PATH]
+    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        load[s] = 0.0
+    for i in range(coflow.flow, coflow.flow + coflow.flows):
+        for h in range(path.shape[1]):
+            load[path[i, h]] += left[i]
+    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        engine.slots[s].known = load[s]
+
+
+@inlined
+def _set_bounds(engine, coflow):
+    """Store an upper bound of the rates in each run of flows; see `priority_progress`."""
+    by_slot, queues = engine.by_slot, engine.status[0].primary == QUEUES
+    for r in range(coflow.run, coflow.run + coflow.runs):
+        run = engine.runs[r]
+        run.most = 0.0
+        if queues and _gets(by_slot, run.slot, IN_QUEUE):
+            run.most += min(by_slot[LEVEL + IN_QUEUE, run.slot], coflow.queue_top)
+        if _gets(by_slot, run.slot, REST):
+            run.most += min(by_slot[LEVEL + REST, run.slot], coflow.top)
+        run.busy = run.least < np.inf and (run.most > 0.0 or coflow.gamma > 0.0)
+        run.idle &= not run.busy
+
+
+@inlined
+def _gets(by_slot, slot, filling):
+    """Whether flows get bandwidth on a slot."""
+    return by_slot[FREE + filling, slot] > 0.0 and by_slot[WANTS + filling, slot] > 0.0
+
+
+@in_place
+def _set_rates(engine, coflow):
+    """Give the flows of a coflow the sum of their rates from MADD and the fillings.
+
+    Of x bytes, a flow sends x/whole per second by MADD, and f by the fillings. After t seconds,
+    left = x - (x/whole + f) t and gamma = whole - t, so its rate is left/gamma + f whole/gamma.
+    """
+    times = coflow.whole / coflow.gamma if coflow.gamma > 0.0 else 1.0
+    by_slot, status = engine.by_slot, engine.status[0]
+    for r in range(coflow.run, coflow.run + coflow.runs):
+        run = engine.runs[r]
+        holds = status.primary == QUEUES and _gets(by_slot, run.slot, IN_QUEUE)
+        gets = _gets(by_slot, run.slot, REST)
+        run.busy = holds or gets or coflow.gamma > 0.0
+        run.idle &= not run.busy
+        if not run.busy:
+            continue
+        left = engine.by_flow[LEFT, run.first:run.stop]
+        rate = engine.by_flow[RATE, run.first:run.stop]
+        path = engine.paths[PATH, run.first:run.stop]
+        for i in range(len(rate)):
+            rate[i] = left[i] / coflow.gamma if coflow.gamma > 0.0 else 0.0
+        if holds:
+            _add_levels(rate, left, path, by_slot[LEVEL + IN_QUEUE], run.slot, 1.0)
+        if gets and status.backfill == MAXMIN:
+            _add_levels(rate, left, path, by_slot[LEVEL + REST], run.slot, times)
+
+
+@in_place
+def _add_levels(rate, left, path, level, slot, times):
+    """Add `times` times the lowest level on each flow's path to its rate."""
+    if path.shape[1] == 2:
+        last = level[slot]
+        for i in range(len(rate)):
+            rate[i] += times * min(last, level[path[i, 0]]) if left[i] > 0.0 else 0.0
+        return
+    for i in range(len(rate)):
+        lowest = np.inf
+        for h in range(path.shape[1]):
+            lowest = min(lowest, level[path[i, h]])
+        rate[i] += times * lowest if left[i] > 0.0 else 0.0
+
+
+@in_place
+def _serve_greedily(engine, coflow):
+    """Give each flow of a coflow, in list order, all that its links have left."""
+    slots, path, rate = engine.slots, engine.paths[PATH], engine.by_flow[RATE]
+    left, dust = engine.by_link[ON_LINK], engine.by_link[DUST_LEFT]
+    used, nowhere = engine.by_slot[USED], len(slots) - 1
+    for r in range(coflow.run, coflow.run + coflow.runs):
+        run = engine.runs[r]
+        last = slots[run.slot].link
+        if not _gets(engine.by_slot, run.slot, REST):
+            continue
+        for i in range(run.first, run.stop):
+            if left[last] <= dust[last]:
+                break
+            most = left[last] if engine.by_flow[LEFT, i] > 0.0 else 0.0
+            for h in range(path.shape[1]):
+                if path[i, h] < nowhere:
+                    link = slots[path[i, h]].link
+                    most = min(most, left[link]) if left[link] > dust[link] else 0.0
+            if most > 0.0:
+                rate[i] += most
+                coflow.speed += most
+                for h in range(path.shape[1]):
+                    if path[i, h] < nowhere:
+                        used[path[i, h]] += most
+                        left[slots[path[i, h]].link] -= most
+
+
+#: See `loop_of`.
+run = loop_of("priority", find_rates=_find_rates, find_end=find_end, crossing_in=crossing_in,
+              advance=_advance, write_rows=_write_rows, join=_join, leave=_leave)
+
+_run = inlined(run.py_func)
+
+
+# --- by a compiled rule --------------------------------------------------------------------
+@compiled
+def serve_by(ruled, engine, loop, tables):
+    """Serve coflows in the order that a rule gives, again and again until the loop stops.
+
+    The rule is asked first if the loop ``decides``; otherwise its last decision still holds.
+    `engine`, that of the call before, is resumed if the loop was held or paused, and if not,
+    updated if that is possible. Return the arrays of the engine.
+    """
+    state = loop[0]
+    until = state.until
+    state.until = min(until, ruled.order.wake_at[0])
+    resumes = state.reason in UNCHANGED
+    while resumes or _decide(ruled, tables, state, until):
+        if not resumes:
+            rows, pools, service = tables.rows[:state.count], tables.pools, _service(ruled, state)
+            if can_resume(engine):
+                update(engine, rows, pools[0], service, state.interval)
+            else:
+                engine = copy_rows(rows, pools[0], pools[1], pools[2], tables.capacity, service,
+                                   state.interval)
+        resumes = False
+        _run(engine, loop, tables)
+        if state.reason != REDO:
+            break
+    state.until = until
+    return engine[:]
+
+
+@in_place
+def _decide(ruled, tables, state, until):
+    """Ask the rule if the loop decides; return whether there is a decision to put into force."""
+    count = state.count
+    rows = tables.rows[:count]
+    state.notice = state.now  # so that the loop finds rates first
+    state.decides &= count > 0
+    if state.decides:
+        if ruled.reads.gamma or ruled.reads.active_gamma:
+            refresh(rows, tables.pools[0], tables.pools[1], tables.pools[2], tables.capacity)
+        state.link = decide(ruled, rows, tables.jobs, state.now)
+        if state.link == SOUND and _has_unused(ruled, count):
+            state.link = UNUSED
+        if state.link != SOUND:
+            state.reason = REFUSED
+            return False
+    elif count == 0:
+        ruled.order.wake_at[0] = np.inf
+    state.until = min(until, ruled.order.wake_at[0])
+    return True
+
+
+@inlined
+def _has_unused(ruled, count):
+    """Whether the rule has written shares, which its form ignores."""
+    for c in range(count):
+        if ruled.order.share[c] != 0.0 or ruled.order.most[c] < ruled.form.most:
+            return True
+    return False
+
+
+@inlined
+def _service(ruled, state):
+    """Return the decision in force as a `Service`, queue by queue."""
+    order, form, count = ruled.order, ruled.form, state.count
+    sequence = ruled.sequence[:count] if not len(order.part) else ruled.spare[:count]
+    found = 0
+    for q in range(len(order.part)):
+        for c in ruled.sequence[:count]:
+            if order.queue[c] == q:
+                sequence[found] = c
+                found += 1
+    return Service(sequence, form.primary, form.backfill, order.queue[:count], order.part,
+                   order.limit[:count])

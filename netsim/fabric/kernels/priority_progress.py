@@ -1,0 +1,281 @@
+"""The bytes that coflows send, and which flow ends next; see `priority`.
+
+If the engine is *eager*, the rate of each flow is known, and all flows are advanced at each event.
+
+Otherwise, flows that cannot end yet are passed over. Every rate may change at every event, but
+hardly any flow is about to end. For each run of flows, a lower bound of the bytes left and an upper
+bound of the rates are known. While these bounds show that no flow of the run ends next, only the
+levels of slots are recorded, event by event. The flows are *flushed*, that is, the bytes that they
+have sent are computed, when one of them may end next, or when the record is full.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.filling import sooner
+from netsim.fabric.kernels.lazy import send
+from netsim.fabric.kernels.priority_state import (
+    FLOOR,
+    IN_QUEUE,
+    INSTANTS,
+    KEEPS,
+    LEFT,
+    LEVEL,
+    LOAD,
+    MOVING,
+    PATH,
+    QUEUES,
+    RATE,
+    REST,
+    SECONDS,
+    SINCE,
+    USED,
+)
+
+
+@in_place
+def begin_record(engine):
+    """Begin with an empty record; store the least bytes left of each run."""
+    left, floor = engine.by_flow[LEFT], engine.by_flow[FLOOR]
+    for k in range(len(engine.coflows)):
+        coflow = engine.coflows[k]
+        coflow.steps = coflow.shares = 0
+        coflow.clock = 0.0
+        coflow.renewed = 1
+    for r in range(len(engine.runs)):
+        run = engine.runs[r]
+        _rewind(run)
+        run.least = np.inf
+        run.floor = 0.0
+        for i in range(run.first, run.stop):
+            if left[i] > 0.0:
+                run.least = min(run.least, left[i])
+                run.floor = max(run.floor, floor[i])
+
+
+@in_place
+def crossing_in(engine):
+    """Return in how many seconds the next sending coflow reaches its limit; see `loop`.
+
+    A coflow that does not send has reached its limit if it is within `DUST` of it: the end of a
+    flow at the same time leaves it there.
+    """
+    status = engine.status[0]
+    crossing = 0.0 if status.reached else np.inf
+    for k in engine.lists[MOVING, :status.moving]:
+        coflow = engine.coflows[k]
+        if coflow.speed > 0.0:
+            crossing = min(crossing, max(coflow.left - coflow.limit, 0.0) / coflow.speed)
+        elif coflow.row >= 0 and coflow.left <= coflow.reached:
+            crossing = 0.0
+    return crossing
+
+
+# --- the next end -----------------------------------------------------------------------
+@in_place
+def find_end(engine, _rows, state):
+    """Find when the next flow ends; see `loop.find_end`."""
+    state.dt = _next_known(engine) if engine.status[0].eager else _next_possible(engine)
+    state.end = state.now + state.dt
+
+
+@inlined
+def _next_known(engine):
+    coflows, runs = engine.coflows, engine.runs
+    left, rate = engine.by_flow[LEFT], engine.by_flow[RATE]
+    dt = np.inf
+    for k in engine.lists[MOVING, :engine.status[0].moving]:
+        for r in range(coflows[k].run, coflows[k].run + coflows[k].runs):
+            if runs[r].busy:
+                dt = sooner(left[runs[r].first:runs[r].stop], rate[runs[r].first:runs[r].stop], dt)
+    return dt
+
+
+@inlined
+def _next_possible(engine):
+    """Look into the run that may end next first, so that few others need a closer look."""
+    coflows, runs = engine.coflows, engine.runs
+    moving = engine.lists[MOVING, :engine.status[0].moving]
+    dt = np.inf
+    next_run = -1
+    for k in moving:
+        part = _part_per_second(coflows[k])
+        for r in range(coflows[k].run, coflows[k].run + coflows[k].runs):
+            run = runs[r]
+            if run.busy and run.least < dt * (run.least * part + run.most):
+                dt = run.least / (run.least * part + run.most)
+                next_run = r
+    if next_run < 0:
+        return dt
+    dt = _look(engine, runs[next_run], np.inf)
+    for k in moving:
+        part = _part_per_second(coflows[k])
+        for r in range(coflows[k].run, coflows[k].run + coflows[k].runs):
+            run = runs[r]
+            if run.busy and run.least < dt * (run.least * part + run.most) and r != next_run:
+                dt = _look(engine, run, dt)
+    return dt
+
+
+@inlined
+def _part_per_second(coflow):
+    """Return which part of its bytes each flow of a coflow sends per second by MADD."""
+    return 1.0 / coflow.gamma if coflow.gamma > 0.0 else 0.0
+
+
+@in_place
+def _look(engine, run, dt):
+    """Return in how many seconds the next flow of a run ends, or `dt` if that is sooner."""
+    coflow, path = engine.coflows[run.coflow], engine.paths[PATH]
+    flush_run(engine, run, coflow)
+    left, floor = engine.by_flow[LEFT], engine.by_flow[FLOOR]
+    in_queue, rest = engine.by_slot[LEVEL + IN_QUEUE], engine.by_slot[LEVEL + REST]
+    queues = engine.status[0].primary == QUEUES
+    part = _part_per_second(coflow)
+    run.least = np.inf
+    for i in range(run.first, run.stop):
+        if floor[i] >= 0.0:
+            gains, keeps = np.inf, np.inf if queues else 0.0
+            for h in range(path.shape[1]):
+                gains = min(gains, rest[path[i, h]])
+                keeps = min(keeps, in_queue[path[i, h]])
+            run.least = min(run.least, left[i])
+            rate = left[i] * part + keeps + gains
+            if left[i] < dt * rate:
+                dt = left[i] / rate
+    return dt
+
+
+# --- time passes ------------------------------------------------------------------------
+@in_place
+def move_coflows(engine, dt, carried):
+    """Move the bytes of coflows and slots for `dt` seconds, and record them for their flows.
+
+    If `carried` has a value per link, the bytes of each link are added to it.
+    """
+    slots, load, used = engine.slots, engine.by_slot[LOAD], engine.by_slot[USED]
+    for k in engine.lists[MOVING, :engine.status[0].moving]:
+        coflow = engine.coflows[k]
+        coflow.left -= coflow.speed * dt
+        for s in range(coflow.slot, coflow.slot + coflow.slots):
+            load[s] -= used[s] * dt
+        if len(carried):
+            for s in range(coflow.slot, coflow.slot + coflow.slots):
+                carried[slots[s].port] += used[s] * dt
+        if coflow.speed > 0.0 and not engine.status[0].eager:
+            _record(engine, k, dt)
+
+
+@inlined
+def _record(engine, k, dt):
+    """Record the levels of a coflow for `dt` seconds, and lower the bounds of bytes left."""
+    coflow, runs = engine.coflows[k], engine.runs
+    keep = 1.0 - dt / coflow.gamma if coflow.gamma > 0.0 else 1.0
+    engine.steps[SECONDS, k, coflow.steps] = dt
+    engine.steps[KEEPS, k, coflow.steps] = keep
+    _remember(coflow, engine.by_slot[LEVEL + REST], engine.levels[REST], coflow.steps)
+    if engine.status[0].primary == QUEUES and (coflow.renewed or not coflow.shares):
+        engine.steps[SINCE, k, coflow.shares] = coflow.clock
+        _remember(coflow, engine.by_slot[LEVEL + IN_QUEUE], engine.levels[IN_QUEUE], coflow.shares)
+        coflow.shares += 1
+        coflow.renewed = 0
+    for r in range(coflow.run, coflow.run + coflow.runs):
+        run = runs[r]
+        if run.busy:
+            run.least = run.least * keep - run.most * dt
+        elif run.step == coflow.steps:
+            run.step = coflow.steps + 1
+            run.share = max(coflow.shares - 1, 0)
+            run.clock = coflow.clock + dt
+    coflow.steps += 1
+    coflow.clock += dt
+    if coflow.steps == INSTANTS:
+        flush(engine, coflow)
+
+
+@in_place
+def _remember(coflow, level, levels, at):
+    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        levels[s, at] = level[s]
+
+
+@in_place
+def move_flows(left, rate, floor, dt, slack):
+    """Move the bytes of flows for `dt` seconds; return how many end within the slack."""
+    ended = 0
+    for i in range(len(left)):
+        left[i] -= rate[i] * dt
+        ended += left[i] <= floor[i] + rate[i] * slack
+    return ended
+
+
+# --- flows that were passed over --------------------------------------------------------
+@in_place
+def flush(engine, coflow):
+    """Bring the bytes left of a coflow's flows up to date, and clear its record."""
+    for r in range(coflow.run, coflow.run + coflow.runs):
+        flush_run(engine, engine.runs[r], coflow)
+        _rewind(engine.runs[r])
+    coflow.steps = coflow.shares = 0
+    coflow.clock = 0.0
+
+
+@inlined
+def _rewind(run):
+    run.step = run.share = 0
+    run.clock = 0.0
+
+
+@in_place
+def flush_run(engine, run, coflow):
+    """Bring the bytes left of a run's flows up to date."""
+    if run.step == coflow.steps:
+        return
+    weights = engine.steps[SECONDS, -1]
+    left = engine.by_flow[LEFT, run.first:run.stop]
+    floor = engine.by_flow[FLOOR, run.first:run.stop]
+    path = engine.paths[PATH, run.first:run.stop]
+    keep = _weigh(run, coflow, engine.steps, weights)
+    if keep < 1.0:
+        for i in range(len(left)):
+            left[i] *= keep
+    send(left, floor, path, engine.levels[REST], run.step, weights[:coflow.steps - run.step])
+    if engine.status[0].primary == QUEUES:
+        _weigh_shares(run, coflow, engine.steps[SINCE], weights)
+        send(left, floor, path, engine.levels[IN_QUEUE], run.share,
+             weights[:coflow.shares - run.share])
+        run.share = coflow.shares - 1
+    run.step = coflow.steps
+    run.clock = coflow.clock
+    note_least(run, left, floor)
+
+
+@in_place
+def note_least(run, left, floor):
+    """Store the least bytes left of a run's unfinished flows."""
+    run.least = np.inf
+    for i in range(len(left)):
+        if floor[i] >= 0.0:
+            run.least = min(run.least, left[i])
+
+
+@inlined
+def _weigh(run, coflow, steps, weights):
+    """Compute the weight of each recorded instant, and the fraction of bytes that MADD leaves."""
+    keep = 1.0
+    for t in range(coflow.steps - 1, run.step - 1, -1):
+        weights[t - run.step] = steps[SECONDS, run.coflow, t] * keep
+        keep *= steps[KEEPS, run.coflow, t]
+    return keep
+
+
+@inlined
+def _weigh_shares(run, coflow, since, weights):
+    """Compute for how long each share of a queue was in force."""
+    until = coflow.clock
+    for t in range(coflow.shares - 1, run.share - 1, -1):
+        start = max(since[run.coflow, t], run.clock)
+        weights[t - run.share] = until - start
+        until = start

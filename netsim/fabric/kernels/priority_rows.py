@@ -1,0 +1,470 @@
+"""Flows on their way into the priority engine, out of it, and back to the rows; see `priority`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.priority_progress import begin_record
+from netsim.fabric.kernels.priority_state import (
+    CAPACITY,
+    DUST_LEFT,
+    FLOOR,
+    FLOW_SERVED,
+    FREE,
+    GREEDY,
+    IN_QUEUE,
+    LEFT,
+    LEVEL,
+    LOAD,
+    MEMBER,
+    ON_LINK,
+    ON_QUEUE,
+    ORDER,
+    PATH,
+    PLACES,
+    QUEUES,
+    RATE,
+    REST,
+    RUN,
+    SERVED,
+    SLOT,
+    TURN,
+    USED,
+    USED_IN_QUEUE,
+    WANTS,
+    state_of,
+)
+from netsim.fabric.kernels.progress import begin_row, write_flow
+from netsim.fabric.records import DUST, ROUNDINGS
+
+#: Slots lie close together if there are at most this many per flow. A loop over all of them is then
+#: faster than one over flows, as the compiler vectorizes it.
+_CLOSE = 4
+
+#: More runs per slot than this are worth sorting a coflow's flows for.
+_MOST_RUNS = 2
+
+
+# --- a copy of the rows --------------------------------------------------------------------
+@compiled
+def arrays_of_copy(rows, flows, hops, loads, capacity, service, interval):
+    """Return the arrays of `copy_rows`, for Python."""
+    return copy_rows(rows, flows, hops, loads, capacity, service, interval)[:]
+
+
+@compiled
+def copy_rows(rows, flows, hops, loads, capacity, service, interval):
+    """Copy the unfinished flows of coflows, to be served in order by a `Service`."""
+    coflows = np.zeros(len(service.order), SERVED)
+    count, longest, places = _read_coflows(coflows, rows, service.order)
+    listed, at = np.empty(count, np.int64), np.empty(count, np.int64)
+    listed_path = np.full((count, longest), places, np.uint32)
+    number = np.zeros(places + 1, np.uint32)
+    _read_flows(coflows, rows, flows, hops, listed, listed_path, number)
+    slots = np.zeros(_number_slots(coflows, rows, listed_path, number), SLOT)
+    links = _number_links(slots, coflows, rows, loads, number, np.zeros(len(capacity), np.uint32))
+
+    last = np.empty(count, np.int64)
+    _sort_flows(coflows, listed_path, last, np.zeros(len(slots), np.int64), at,
+                service.backfill == GREEDY)
+    runs = np.zeros(count, RUN)
+    runs = runs[:_find_runs(coflows, last, at, runs)].copy()
+    paths = np.zeros((2, count, longest), np.uint32)
+    path = paths[PATH]
+    for i in range(count):
+        path[i] = listed_path[at[i]]
+
+    bounds = np.zeros((2, len(slots)), np.uint32)
+    share = np.zeros(_lay_out(slots, path, bounds))
+    others = np.zeros((len(share), max(longest - 1, 1)), np.uint32)
+    _find_members(slots, paths, share, others, bounds[0])
+
+    engine = state_of(coflows, slots, runs, np.zeros(count, FLOW_SERVED), np.zeros((3, count)),
+                      paths, share, others, links)
+    _fill_flows(engine, flows, listed, at)
+    _fill_slots(engine, capacity)
+    _begin(engine, rows, service, interval)
+    return engine
+
+
+@in_place
+def _read_coflows(coflows, rows, order):
+    """Read coflows in order; return the numbers of flows, links on a path at most, and loads."""
+    count, longest, places = 0, 1, 0
+    for k in range(len(order)):
+        row, coflow = rows[order[k]], coflows[k]
+        coflow.row, coflow.key = order[k], row.key
+        coflow.flow, coflow.flows = count, row.open
+        coflow.paired = 1
+        count += row.open
+        longest = max(longest, row.max_hops)
+        places += row.loads
+    return count, longest, places
+
+
+@in_place
+def _read_flows(coflows, rows, flows, hops, listed, path, number):
+    """Read which flows are unfinished and what loads they cross, and mark these in `number`."""
+    i = first = 0
+    for k in range(len(coflows)):
+        coflow = coflows[k]
+        row = rows[coflow.row]
+        for f in range(row.flow, row.flow + row.flows):
+            flow = flows[f]
+            if flow.remaining <= 0.0:
+                continue
+            listed[i] = f
+            coflow.left += flow.remaining
+            coflow.paired &= flow.hops == 2
+            for h in range(flow.hops):
+                path[i, h] = first + hops[flow.hop + h].slot
+                number[path[i, h]] = 1
+            i += 1
+        first += row.loads
+
+
+@in_place
+def _number_slots(coflows, rows, path, number):
+    """Replace the loads on paths by the slots of those that are crossed; return how many.
+
+    `number` then has the slot of each load, plus 1, and 0 for others.
+    """
+    found = place = 0
+    for k in range(len(coflows)):
+        coflow = coflows[k]
+        coflow.slot = found
+        for _ in range(rows[coflow.row].loads):
+            if number[place]:
+                found += 1
+                number[place] = found
+            place += 1
+        coflow.slots = found - coflow.slot
+    number[place] = found + 1
+    for i in range(len(path)):
+        for h in range(path.shape[1]):
+            path[i, h] = number[path[i, h]] - 1
+    return found + 1
+
+
+@in_place
+def _number_links(slots, coflows, rows, loads, number, in_use):
+    """Find the links of slots, and number those in use; return how many there are."""
+    found = place = 0
+    for k in range(len(coflows)):
+        row = rows[coflows[k].row]
+        for load in range(row.load, row.load + row.loads):
+            if number[place]:
+                slot, port = slots[number[place] - 1], loads[load].link
+                if in_use[port] == 0:
+                    found += 1
+                    in_use[port] = found
+                slot.port, slot.link = port, in_use[port] - 1
+            place += 1
+    return found
+
+
+@in_place
+def _sort_flows(coflows, path, last, first, at, listed):
+    """Find the last slot of each flow, and sort flows by it, in `at`, if that makes longer runs.
+
+    A coflow that lists its flows in turns between links would otherwise have a run for each flow.
+    `listed` says that flows must stay in the order of their list.
+    """
+    nowhere = len(first) - 1
+    for i in range(len(path)):
+        h = path.shape[1] - 1
+        while path[i, h] == nowhere:
+            h -= 1
+        last[i] = path[i, h]
+        at[i] = i
+    for k in range(len(coflows)):
+        coflow = coflows[k]
+        runs = 1
+        for i in range(coflow.flow + 1, coflow.flow + coflow.flows):
+            runs += last[i] != last[i - 1]
+        if runs > _MOST_RUNS * coflow.slots and not listed:
+            _sort_coflow(coflow, last, first, at)
+
+
+@inlined
+def _sort_coflow(coflow, last, first, at):
+    """Sort the flows of a coflow by their last slot, stably, by counting."""
+    stop = coflow.flow + coflow.flows
+    for i in range(coflow.flow, stop):
+        first[last[i] + 1] += 1
+    first[coflow.slot] = coflow.flow
+    for s in range(coflow.slot, coflow.slot + coflow.slots):
+        first[s + 1] += first[s]
+    for i in range(coflow.flow, stop):
+        at[first[last[i]]] = i
+        first[last[i]] += 1
+
+
+@in_place
+def _find_runs(coflows, last, at, runs):
+    """Find the runs of flows with the same last slot, coflow by coflow; return how many."""
+    found = 0
+    for k in range(len(coflows)):
+        coflow = coflows[k]
+        coflow.run = found
+        before = -1
+        for i in range(coflow.flow, coflow.flow + coflow.flows):
+            if last[at[i]] != before:
+                before = last[at[i]]
+                runs[found].first, runs[found].slot, runs[found].coflow = i, before, k
+                found += 1
+            runs[found - 1].stop = i + 1
+        coflow.runs = found - coflow.run
+    return found
+
+
+@in_place
+def _lay_out(slots, path, bounds):
+    """Find where the members of each slot begin; return the number of all members."""
+    longest = path.shape[1]
+    low, high = bounds[0], bounds[1]
+    for s in range(len(slots)):
+        low[s] = len(slots)
+    for i in range(len(path)):
+        for h in range(longest):
+            s = path[i, h]
+            slots[s].open += 1
+            if longest == 2:
+                low[s] = min(low[s], path[i, 1 - h])
+                high[s] = max(high[s], path[i, 1 - h])
+    places = 0
+    for s in range(len(slots) - 1):
+        slot = slots[s]
+        slot.first = places
+        slot.begin = -1
+        width = np.int64(high[s]) - np.int64(low[s]) + 1
+        if longest == 2 and 0 < width <= _CLOSE * slot.open:
+            slot.begin = low[s]
+            places += width
+        else:
+            places += slot.open
+        slot.stop = places
+    return places
+
+
+@in_place
+def _find_members(slots, paths, share, others, place):
+    """Find the places of flows on their slots, the number at each, and their other slots."""
+    path, member = paths[PATH], paths[MEMBER]
+    longest = path.shape[1]
+    nowhere = len(slots) - 1
+    for m in range(len(others) if longest == 1 else 0):
+        others[m, 0] = nowhere
+    for s in range(nowhere):
+        place[s] = slots[s].first
+        for m in range(slots[s].first, slots[s].stop if slots[s].begin >= 0 else 0):
+            others[m, 0] = slots[s].begin + m - slots[s].first
+    for i in range(len(path)):
+        for h in range(longest):
+            s = path[i, h]
+            if s == nowhere:
+                continue
+            if slots[s].begin >= 0:
+                m = slots[s].first + path[i, 1 - h] - slots[s].begin
+            else:
+                m = np.int64(place[s])
+                place[s] += 1
+                for g in range(longest - 1):
+                    others[m, g] = path[i, g + (g >= h)]
+            member[i, h] = m
+            share[m] += 1.0
+
+
+@in_place
+def _fill_flows(engine, flows, listed, at):
+    """Read the bytes of flows; see `_sort_flows`."""
+    nowhere = len(engine.slots) - 1
+    for k in range(len(engine.coflows)):
+        coflow = engine.coflows[k]
+        for i in range(coflow.flow, coflow.flow + coflow.flows):
+            f = listed[at[i]]
+            engine.flows[i].row, engine.flows[i].coflow = f, k
+            engine.by_flow[LEFT, i] = flows[f].remaining
+            engine.by_flow[FLOOR, i] = DUST * flows[f].size
+            path = engine.paths[PATH, i]
+            if len(path) == 1 or path[1] == nowhere:  # no other link could lack bandwidth
+                engine.by_slot[WANTS + IN_QUEUE, path[0]] += 1.0
+                engine.by_slot[WANTS + REST, path[0]] += 1.0
+
+
+@in_place
+def _fill_slots(engine, capacity):
+    """Read the bandwidth of links; of slots, only the dummy has some that is free."""
+    slots, by_link = engine.slots, engine.by_link
+    nowhere, never_full = len(slots) - 1, by_link.shape[1] - 1
+    for s in range(nowhere):
+        by_link[CAPACITY, slots[s].link] = capacity[slots[s].port]
+        by_link[DUST_LEFT, slots[s].link] = DUST * capacity[slots[s].port]
+    by_link[ON_LINK, never_full] = by_link[ON_QUEUE, never_full] = np.inf
+    for filling in range(2):
+        engine.by_slot[FREE + filling, nowhere] = 1.0
+        engine.by_slot[LEVEL + filling, nowhere] = np.inf
+        engine.levels[filling, nowhere] = np.inf
+        for k in range(len(slots)):
+            engine.lists[ORDER + filling, k] = k
+    for k in range(len(engine.coflows)):
+        coflow = engine.coflows[k]
+        coflow.link = coflow.link_2 = never_full
+        for s in range(coflow.slot, coflow.slot + coflow.slots):
+            if slots[s].open == coflow.flows:
+                if coflow.link == never_full:
+                    coflow.link = slots[s].link
+                elif coflow.link_2 == never_full:
+                    coflow.link_2 = slots[s].link
+
+
+@in_place
+def _begin(engine, rows, service, interval):
+    """Set the state for a service that has not begun yet."""
+    status = engine.status[0]
+    status.primary, status.backfill = service.primary, service.backfill
+    status.eager = service.backfill == GREEDY or interval > 0.0
+    status.coflows = len(service.order)
+    status.queues = len(service.queue_shares)
+    status.fresh = 1
+    status.moving = status.reached = status.stale = 0
+    at, turn = engine.lists[PLACES], engine.lists[TURN]
+    for k in range(len(engine.coflows)):
+        engine.coflows[k].idle = 1
+        if engine.coflows[k].row >= 0:
+            at[engine.coflows[k].row] = k
+    for n in range(len(service.order)):
+        c = service.order[n]
+        turn[n] = at[c]
+        coflow = engine.coflows[turn[n]]
+        # A few roundings late, so that what is left says by then that it has been reached.
+        coflow.limit = rows[c].total * (1.0 - ROUNDINGS) - service.limit[c]
+        coflow.reached = rows[c].total - service.limit[c] * (1.0 - DUST)
+        if status.primary == QUEUES:
+            coflow.queue = service.queue[c]
+            coflow.queue_share = service.queue_shares[coflow.queue]
+    begin_record(engine)
+
+
+# --- the same copy, once more --------------------------------------------------------------
+@in_place
+def can_resume(engine):
+    """Whether the engine has all coflows, and too few flows have ended for a new one to pay."""
+    return not engine.status[0].admitted and 5 * engine.status[0].ended <= len(engine.flows)
+
+
+@in_place
+def update(engine, rows, flows, service, interval):
+    """Update the engine from the rows, of which some may have gone, and from a service.
+
+    The engine must have all coflows, and the service as many queues as before.
+    """
+    _find_rows(engine, rows)
+    for k in range(len(engine.coflows)):
+        coflow = engine.coflows[k]
+        coflow.left = coflow.speed = coflow.queue_speed = coflow.gamma = 0.0
+        coflow.thinner = coflow.gains = 0
+    by_slot = engine.by_slot
+    for s in range(len(engine.slots)):
+        engine.slots[s].known = by_slot[LOAD, s] = 0.0
+        by_slot[USED, s] = by_slot[USED_IN_QUEUE, s] = 0.0
+    for s in range(len(engine.slots) - 1):  # else coflows passed over at first have old levels
+        by_slot[LEVEL + IN_QUEUE, s] = 0.0
+    _read_bytes(engine, flows)
+    _begin(engine, rows, service, interval)
+
+
+@inlined
+def _find_rows(engine, rows):
+    """Find the rows of coflows again, after some have gone: they stay in order of their keys."""
+    coflows, at = engine.coflows, engine.lists[PLACES]
+    for n in range(len(coflows)):
+        at[n] = -1
+    for k in range(len(coflows)):
+        if coflows[k].row >= 0:
+            at[coflows[k].row] = k
+            coflows[k].row = -1
+    c = 0
+    for k in at[:len(coflows)]:
+        if k >= 0 and c < len(rows) and rows[c].key == coflows[k].key:
+            coflows[k].row = c
+            c += 1
+
+
+@inlined
+def _read_bytes(engine, flows):
+    """Read from the rows what flows have left, and remove those that have ended meanwhile."""
+    left = engine.by_flow[LEFT]
+    ended = 0
+    for r in range(len(engine.runs)):
+        run = engine.runs[r]
+        run.busy = 0
+        run.idle = 1
+        for i in range(run.first, run.stop):
+            flow = flows[engine.flows[i].row]
+            if left[i] > 0.0 and flow.remaining <= 0.0:
+                remove_flow(engine, i)
+            elif left[i] > 0.0:
+                left[i] = flow.remaining
+                engine.coflows[run.coflow].left += flow.remaining
+                run.idle &= flow.rate == 0.0 and flow.finish == np.inf
+            ended += left[i] == 0.0
+    engine.status[0].ended = ended
+
+
+@in_place
+def remove_flow(engine, i):
+    """Remove a flow that has ended from its slots."""
+    slots, path, by_slot = engine.slots, engine.paths[PATH, i], engine.by_slot
+    for h in range(len(path)):
+        s = path[h]
+        if s == len(slots) - 1:
+            continue
+        slots[s].open -= 1
+        engine.share[engine.paths[MEMBER, i, h]] -= 1.0
+        for filling in range(2):
+            free = True
+            for g in range(len(path)):
+                free &= g == h or by_slot[FREE + filling, path[g]] > 0.0
+            if free:
+                by_slot[WANTS + filling, s] -= 1.0
+    engine.by_flow[LEFT, i] = 0.0
+    engine.by_flow[FLOOR, i] = -1.0  # it cannot end again
+    engine.coflows[engine.flows[i].coflow].thinner = 1
+
+
+# --- back to the rows ----------------------------------------------------------------------
+@in_place
+def write_back(engine, rows, flows, now):
+    """Write bytes and rates as of now back to the rows of the coflows that have moved."""
+    runs = engine.runs
+    for k in range(len(engine.coflows)):
+        coflow = engine.coflows[k]
+        if coflow.row < 0:
+            continue
+        row = rows[coflow.row]
+        moved = False
+        for r in range(coflow.run, coflow.run + coflow.runs):
+            moved |= not runs[r].idle
+        if not moved:
+            row.finish = np.inf
+            continue
+        begin_row(row)
+        for r in range(coflow.run, coflow.run + coflow.runs):
+            if runs[r].idle and runs[r].least < np.inf:  # its flows' rows are right
+                row.finish = np.inf
+            elif runs[r].least < np.inf:
+                _write_run(runs[r], engine, row, flows, now)
+        # Once more in list order, as `progress.advance_flows` sums up.
+        row.base = 0.0
+        for f in range(row.flow, row.flow + row.flows):
+            row.base += flows[f].remaining
+
+
+@inlined
+def _write_run(run, engine, row, flows, now):
+    left, rate = engine.by_flow[LEFT], engine.by_flow[RATE]
+    for i in range(run.first, run.stop):
+        if left[i] > 0.0:
+            write_flow(row, flows[engine.flows[i].row], left[i], rate[i] if run.busy else 0.0, now)
