@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
-from netsim.fabric.kernels import greedy, priority_rows
-from netsim.fabric.kernels.greedy_rows import Greedy
+from netsim.fabric.kernels import flow_order, priority_rows
+from netsim.fabric.kernels.flow_order import FlowOrderState
 from netsim.fabric.kernels.max_min import flush_rows, take_in
 from netsim.fabric.kernels.max_min_state import MaxMinState, moved, new_state
 from netsim.fabric.kernels.priority_state import PriorityState, no_flows
 
-_arrays_of_copy, _update, _begin, _resume_greedy, _take_in, _flush_rows = map(Direct, (
-    priority_rows.arrays_of_copy, priority_rows.update, greedy.begin, greedy.resume, take_in,
-    flush_rows))
+_arrays_of_copy, _update, _take_in, _flush_rows = map(Direct, (
+    priority_rows.arrays_of_copy, priority_rows.update, take_in, flush_rows))
 
 
 class PriorityEngine:
@@ -28,7 +27,7 @@ class PriorityEngine:
     """
 
     def __init__(self) -> None:
-        self._copy: PriorityState | Greedy | None = None
+        self._copy: PriorityState | FlowOrderState | None = None
 
     def end(self) -> None:
         """Drop the engine: coflows have come, or rates or links have changed."""
@@ -40,10 +39,9 @@ class PriorityEngine:
         flows, hops, loads = pools
         kept = self._copy
         if service.flow_by_flow:
-            if not isinstance(kept, Greedy) or not _resume_greedy(
-                    None, kept, coflows, flows, service.order, service.by_size):
-                kept = _begin(None, coflows, flows, hops, capacity, service.order,
-                              service.by_size)
+            kept = flow_order.engine_for(
+                kept if isinstance(kept, FlowOrderState) else None, coflows, flows, hops, capacity,
+                service.order, service.by_size)
         elif (isinstance(kept, PriorityState) and not kept.status["admitted"][0]
               and kept.status["queues"][0] == len(service.queue_shares)):
             _update(None, kept, coflows, flows, service.for_kernels, interval)
@@ -69,12 +67,9 @@ class PriorityEngine:
         engine = self._copy
         if engine is None or not len(coflows):
             return
-        if isinstance(engine, PriorityState):
-            keys = engine.coflows["key"]
-            owner, flow = engine.flows["coflow"], engine.flows["row"]
-        else:  # the last sender is a dummy
-            senders = engine.senders[:-1]
-            keys, owner, flow = engine.groups["key"], senders["owner"], senders["flow"]
+        # The last flow of a `FlowOrderState` is a dummy.
+        flows = engine.flows if isinstance(engine, PriorityState) else engine.flows[:-1]
+        keys, owner, flow = engine.coflows["key"], flows["coflow"], flows["row"]
         # Rows are in order of their keys; the engine may have coflows that are complete.
         row = np.minimum(np.searchsorted(coflows["key"], keys), len(coflows) - 1)
         moved = np.where(coflows["key"][row] == keys, (coflows["flow"] - before)[row], 0)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels import greedy, max_min, priority, rules
+from netsim.fabric.kernels import flow_order, max_min, priority, proportional
+from netsim.fabric.kernels.flow_order import FlowOrderState
 from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
-from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.loop import (
     ASKS,
     AT_ENDS,
@@ -40,7 +40,8 @@ from netsim.fabric.kernels.loop import (
 )
 from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.kernels.priority_state import PriorityState
-from netsim.fabric.kernels.rules import Ruled
+from netsim.fabric.kernels.proportional import ProportionalState
+from netsim.fabric.kernels.rules import RuleState
 from netsim.fabric.policy import Ruling
 from netsim.fabric.protocols import Observer
 from netsim.fabric.records import COFLOW, LOOP, REPORTED
@@ -139,7 +140,8 @@ _NOTHING = np.empty(0)
 
 #: The loop of each kind of engine.
 _LOOPS = {MaxMinState: Direct(max_min.run), PriorityState: Direct(priority.run),
-          Greedy: Direct(greedy.run), Ruled: Direct(rules.run)}
+          FlowOrderState: Direct(flow_order.run),
+          ProportionalState: Direct(proportional.run)}
 
 _serve_by = Direct(priority.serve_by)
 
@@ -175,7 +177,7 @@ class EventLoop:
         self._finished = np.empty(0, np.int64)
         self._done = np.empty(_DONE, COFLOW)
         self._held: Any = None
-        self._ruled: Ruled | None = None  # whose kernel resumes, though it is not asked
+        self._rule: RuleState | None = None  # whose kernel resumes, though it is not asked
         #: `stepwise` holds the loop at each arrival, start and completion of a coflow, and at each
         #: decision; `shows` says that it is held for that, `asks` that it stopped as coflows had
         #: completed or the requested time was over.
@@ -246,12 +248,11 @@ class EventLoop:
         while why == FULL or (why == POLICY and ruling.answer(self.now)):
             if why == FULL:
                 table.make_room_for_graphs(self.now)
-            ruled = ruling.engine(check)
             if serves:
                 engine = held or table.serving.to_serve_by_rule()
-                why, held = self._run(engine, _NO_COFLOWS, ruled), None
+                why, held = self._run(engine, _NO_COFLOWS, ruling.state()), None
             else:
-                why = self._run(ruled, _NO_COFLOWS)
+                why = self._run(ruling.engine(check), _NO_COFLOWS)
         self._tell_of_dropped()
 
     def pass_time(self, now: float, until: float) -> None:
@@ -268,7 +269,7 @@ class EventLoop:
         self._state["only_moves"] = self._state["together"] = True
         self._state["notice"] = now
         self.ended = 0
-        self._run(self._held, _NO_COFLOWS, self._ruled)
+        self._run(self._held, _NO_COFLOWS, self._rule)
         self.crossing = float(self._state["crossing"][0])
 
     # --- the loop --------------------------------------------------------------------
@@ -293,7 +294,7 @@ class EventLoop:
     def leave(self) -> None:
         """Write the engine's state back to the rows; the loop can then no longer be resumed."""
         if self._goes_on(math.inf, -math.inf):
-            self._run(self._held, _NO_COFLOWS, self._ruled)
+            self._run(self._held, _NO_COFLOWS, self._rule)
 
     def settled(self, start: float, now: float, slack: float) -> FlowTable:
         """Return a copy of the table with rows that are up to date at `now`.
@@ -306,7 +307,7 @@ class EventLoop:
                                              {id(arrays): arrays})
         if engine is not None:
             state["bound"] = -math.inf
-            self._call(engine, _NO_COFLOWS, table, state, self._carried(), self._ruled)
+            self._call(engine, _NO_COFLOWS, table, state, self._carried(), self._rule)
         if now > start and len(table.coflows):
             if table.sharing.kept is not None:
                 EventLoop(table, self.interval, NEVER, False, ignore, ignore).pass_time(
@@ -339,19 +340,19 @@ class EventLoop:
             bound=bound, shows=not only_moves, stepwise=self.stepwise, steps=0)
         self.ended = 0  #: flows that have ended since the loop began
 
-    def _run(self, engine: Any, coming: NDArray[Any], ruled: Ruled | None = None) -> int:
+    def _run(self, engine: Any, coming: NDArray[Any], rule: RuleState | None = None) -> int:
         """Run until the loop has to stop, or is held; return the reason.
 
-        Coflows in `coming` may join, besides those of graphs. `ruled` is given if coflows are
+        Coflows in `coming` may join, besides those of graphs. `rule` is given if coflows are
         served, flow by flow, in the order of a rule; in step, it is the engine itself.
         """
         self._make_room()
         while True:
             carried = self._carried()
-            engine = self._call(engine, coming, self._table, self._state, carried, ruled)
+            engine = self._call(engine, coming, self._table, self._state, carried, rule)
             why = self._report(carried)
             if why != PAUSED:
-                self._keep_held(engine, ruled, why)
+                self._keep_held(engine, rule, why)
                 if isinstance(engine, PriorityState):  # it knows which coflows have come and gone
                     self._table.serving.keep(engine)
                 return why
@@ -360,7 +361,7 @@ class EventLoop:
                 self._state["due"] = self._table.graphs.next_due
 
     def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
-              carried: NDArray[np.float64], ruled: Ruled | None = None) -> Any:
+              carried: NDArray[np.float64], rule: RuleState | None = None) -> Any:
         """Call the kernel; return the engine."""
         rows, jobs, pools, free = table.kernel_view
         tables = Tables(rows, jobs, pools, free, table.graphs.kernel_view, coming, self._finished,
@@ -368,17 +369,17 @@ class EventLoop:
         steps = 1 + _WORK // (len(rows) + int(table.pools.used[0]))
         while True:
             state["steps"] = steps
-            if ruled is None:
+            if rule is None:
                 _LOOPS[type(engine)](None, engine, state, tables)
             else:
-                engine = PriorityState(*_serve_by(None, ruled, engine, state, tables))
+                engine = PriorityState(*_serve_by(None, rule, engine, state, tables))
             if state["reason"][0] != BREATHES:
                 return engine
 
-    def _keep_held(self, engine: Any, ruled: Ruled | None, why: int) -> None:
+    def _keep_held(self, engine: Any, rule: RuleState | None, why: int) -> None:
         """Keep the engine if the loop is held; store why it stopped."""
         self._held = engine if why in KEPT else None
-        self._ruled = ruled
+        self._rule = rule
         self.shows, self.asks = why == SHOWS, why == ASKS
 
     def _carried(self) -> NDArray[np.float64]:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from netsim.fabric.allocation import not_once
 from netsim.fabric.engines import MaxMinEngine, PriorityEngine
 from netsim.fabric.graphs import Graphs, OperationRows, Steps
-from netsim.fabric.kernels import crossings, progress
-from netsim.fabric.kernels.crossings import Crossings, new_crossings
+from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.graphs import emit
 from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.progress import add, admit, sort_by_job
+from netsim.fabric.kernels.proportional import SharedLinks, new_shared_links
 from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB, WAITED
@@ -363,14 +363,14 @@ class FlowTable:
         """Return the largest share of each coflow that still fits, in order (MADD)."""
         self.refresh()
         count = len(self.coflows)
-        shares: NDArray[np.float64] = crossings.greedy(
+        shares: NDArray[np.float64] = blocks.greedy(
             self.coflows, self.loads, order, np.ones(count), np.zeros(count), self.capacity,
-            self.no_crossings())
+            self.no_shared_links())
         return shares
 
-    def no_crossings(self) -> Crossings:
-        """Return empty crossings with room for the active coflows."""
-        return new_crossings(len(self.coflows), len(self.loads), len(self.capacity))
+    def no_shared_links(self) -> SharedLinks:
+        """Return empty shared links with room for the active coflows."""
+        return new_shared_links(len(self.coflows), len(self.loads), len(self.capacity))
 
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:
@@ -499,7 +499,7 @@ class FlowTable:
 
     def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of unfinished flows in `flows`, and the coflow of each."""
-        return crossings.open_flows(self.coflows, self.flows)
+        return blocks.open_flows(self.coflows, self.flows)
 
 
 def _wanted(demands: Sequence[RoutedCoflow]) -> tuple[int, int, int]:

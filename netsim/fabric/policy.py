@@ -29,8 +29,7 @@ from netsim.fabric.allocation import (
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Alarm
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels import rule_rows, rules
-from netsim.fabric.kernels.crossings import Crossings, new_crossings, take_in
+from netsim.fabric.kernels import proportional, rules
 from netsim.fabric.kernels.rules import NO_ORDER, RAISED, SOUND, UNSOUND, UNUSED
 from netsim.fabric.rule import STRETCH, Rule
 from netsim.fabric.rule_code import compiled_rule
@@ -165,13 +164,7 @@ def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
 
 # --- a compiled rule at work ---------------------------------------------------------------
 
-_ask = Direct(rules.ask)
-
-#: Of the fields of a `RuleOutput`, the first ones have a value per coflow.
-_BY_COFLOW = 7
-
-#: What a rule sees of the present while its last decision stands.
-_UNSEEN = rules.Reads(*(False for _ in rules.Reads._fields))
+_decide = Direct(rules.decide)
 
 
 class RuleError(Exception):
@@ -183,22 +176,24 @@ class Ruling:
 
     def __init__(self, rule: Rule, table: FlowTable) -> None:
         self.rule = rule
-        self._asks_python = False
         self._compiled = compiled_rule(rule)
         self._table = table
-        self._sees = rules.Reads(True, *(name in rule.reads for name in rules.Reads._fields[1:]))
-        self._told = np.empty(1)
-        self._form = rules.Form(float(rule.gives == "order"), rule.gives != "shares",
-                                STRETCH[rule.stretch], rule.ties == "job", rule.rounding,
-                                not rule.in_step,
-                                *kinds_of("queues" if rule.gives == "queues" else "madd",
-                                          rule.leftover))
-        self._values = np.array([*rule.options.values()], np.float64)
-        self._answered, self._fault = np.zeros(1, np.int64), np.zeros(2, np.int64)
-        self._saw = np.zeros(1, np.int64)
-        self._meet = new_crossings(0, 0, 0)
+        queues = max(rule.queues, 1)
+        primary, backfill = kinds_of("queues" if rule.gives == "queues" else "madd", rule.leftover)
+        self._form = np.zeros(1, rules.RULE)
+        for name, value in {
+                "most": float(rule.gives == "order"), "by_place": rule.gives != "shares",
+                "stretch": STRETCH[rule.stretch], "by_job": rule.ties == "job",
+                "merges": rule.rounding, "primary": primary, "backfill": backfill,
+                "queues": queues, "notes": len(rule.notes)}.items():
+            self._form[name] = value
+        self._reads = np.zeros(1, rules.READS)
+        for name in ("now", *rule.reads):
+            self._reads[name] = True
+        initial = math.inf, *[0.0] * queues, *[math.nan] * len(rule.notes), *rule.options.values()
+        self._scalars = np.array([initial, initial], np.float64)
+        self._shared = proportional.new_shared_links(0, 0, 0)
         self._pool: NDArray[Any] | None = None
-        self._wakes_in = np.empty(1)
         self._make_room()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -211,53 +206,43 @@ class Ruling:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep what the rule saw last within this context, so that it decides as it did."""
-        self._sees, seen = _UNSEEN, self._sees
+        self._reads, reads = np.zeros(1, rules.READS), self._reads
         try:
             yield
         finally:
-            self._sees = seen
+            self._reads = reads
 
     def _make_room(self) -> None:
         """Allocate arrays with one place per row; columns that the rule does not read are NaN."""
-        rule, size = self.rule, len(self._table.rows)
-        self._coflows = _unknown(size, rule_rows.COFLOWS)
-        self._jobs = _unknown(len(self._table.jobs), rule_rows.JOBS)
-        key, tie, share, most, weight, limit = np.empty((6, size))
-        self._order = rules.RuleOutput(
-            key, tie, share, most, weight, np.empty(size, np.int64), limit,
-            np.empty(max(rule.queues, 1)), np.empty(1), np.empty(len(rule.notes)),
-            np.empty(len(self._values)))
-        self._sequence, self._spare, self._seen = np.empty((3, size), np.int64)
-        self._room = np.empty(size)
+        size = len(self._table.rows)
+        self._coflows = _unknown(size, rules.COFLOWS)
+        self._jobs = _unknown(len(self._table.jobs), rules.JOBS)
+        self._values, self._lists = np.empty((7, size)), np.empty((4, size), np.int64)
 
-    def engine(self, check: bool) -> rules.Ruled:
-        """Return the engine for the event loop, with room for all rows of the table."""
+    def state(self) -> rules.RuleState:
+        """Return the rule for kernels, with room for all rows of the table."""
         if len(self._table.rows) > len(self._coflows) or len(self._table.jobs) > len(self._jobs):
-            before = self._decided()
+            before = self._coflows, self._jobs, self._values, self._lists
             self._make_room()
-            for old, new in zip(before, self._decided(), strict=True):
-                new[:len(old)] = old  # the decision stays in force
-        return rules.Ruled(self._compiled, self._asks_python, self._form, self._sees,
-                           self._coflows, self._jobs, self._told, self._order, self._sequence,
-                           self._spare, self._seen, self._saw, self._room, self._crossings(),
-                           self._table.used, self._values, self._fault, self._answered,
-                           self._wakes_in, check)
+            after = self._coflows, self._jobs, self._values, self._lists
+            for old, new in zip(before, after, strict=True):
+                new[..., :old.shape[-1]] = old  # the decision stays in force
+        return rules.RuleState(self._compiled, self._form, self._reads, self._coflows, self._jobs,
+                               self._values, self._lists, self._scalars)
 
-    def _decided(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays of the last decision: what the rule saw, and its answer."""
-        return self._coflows, self._jobs, *self._order, self._sequence, self._seen
-
-    def _crossings(self) -> Crossings:
-        """Return where coflows meet; empty if rows have moved."""
-        loads, links, rows = self._table.loads, len(self._table.capacity), len(self._coflows)
-        if (self._pool is not loads or len(self._meet.known) < rows
-                or len(self._meet.links) < links):
+    def engine(self, check: bool) -> proportional.ProportionalState:
+        """Return the engine for the event loop."""
+        state, table = self.state(), self._table
+        self._form["check"] = check
+        rows, loads, links = len(self._coflows), table.loads, len(table.capacity)
+        if (self._pool is not loads or len(self._shared.coflows) < rows
+                or len(self._shared.links) < links):  # rows have moved, or there are more
             self._pool = loads
-            self._meet = new_crossings(rows, len(loads), links)
-        return self._meet
+            self._shared = proportional.new_shared_links(rows, len(loads), links)
+        return proportional.ProportionalState(state, self._shared, table.used)
 
     def ask(self, now: float) -> None:
-        """Ask the rule; see `kernels.rules.ask`.
+        """Ask the rule; see `kernels.rules.decide`.
 
         A `RuleError` says that the rule fails, or writes an invalid answer.
         """
@@ -265,18 +250,18 @@ class Ruling:
         if self.rule.needs_gammas:
             table.refresh()
         # The clock of an environment of the user's may say a whole number.
-        wrong = _ask(None, self.engine(True), table.coflows, table.jobs, float(now))
+        wrong = _decide(None, self.state(), table.coflows, table.jobs, float(now))
         if fault := self.fault(wrong) or self.unused():
             raise RuleError(fault)
 
     def unused(self) -> str:
         """Describe fields that a rule has written but that its form ignores; "" if none."""
-        rule, order, count = self.rule, self._order, len(self._table.coflows)
+        rule, order = self.rule, self._output
         lost = []
-        if rule.gives in ("weights", "flows") and np.isfinite(order.limit[:count]).any():
+        if rule.gives in ("weights", "flows") and np.isfinite(order.limit).any():
             lost.append(("limit", "an order, shares or queues"))
-        if not rule.in_step and (order.share[:count].any() or (
-                rule.gives == "order" and (order.most[:count] < 1).any())):
+        if not rule.in_step and (order.share.any() or (
+                rule.gives == "order" and (order.most < 1).any())):
             lost.append(("share or most", "shares, or an order of which nothing is left over"))
         for name, what in lost:
             return (f"has a rule ({rule.place}) that has written {name}, which goes with {what}, "
@@ -299,11 +284,9 @@ class Ruling:
     def _raised(self) -> str:
         """Call the rule again as the kernel has called it, for its exception."""
         count = len(self._table.coflows)
-        order: Any = self._order
         try:
-            self._compiled.function(
-                self._coflows[:count], self._jobs, float(self._told[0]), rules.RuleOutput(
-                    *(each[:count] for each in order[:_BY_COFLOW]), *order[_BY_COFLOW:]))
+            self._compiled.function(self._coflows[:count], self._jobs, float(self._form["told"][0]),
+                                    self._output)
         except IndexError:
             return ("has a rule that reads or writes beyond its arrays, of "
                     f"{count} coflows ({self.rule.place})")
@@ -314,25 +297,35 @@ class Ruling:
     # --- what it has said -----------------------------------------------------------
 
     @property
+    def _output(self) -> rules.RuleOutput:
+        """What the rule has written for the active coflows."""
+        output: rules.RuleOutput = rules.output_of.py_func(self.state(), len(self._table.coflows))
+        return output
+
+    @property
+    def _sequence(self) -> NDArray[np.int64]:
+        """The active coflows, in the order of the last decision."""
+        return self._lists[rules.SEQUENCE][:len(self._table.coflows)]
+
+    @property
     def limit(self) -> NDArray[np.float64]:
         """Bytes sent at which each coflow's rule is called again. Shape (active coflows,)."""
-        return self._order.limit[:len(self._table.coflows)]
+        return self._values[rules.LIMIT][:len(self._table.coflows)]
 
     @property
     def shares(self) -> NDArray[np.float64]:
         """The shares of the last decision. Shape (active coflows,)."""
-        return self._order.share[:len(self._table.coflows)]
+        return self._values[rules.SHARE][:len(self._table.coflows)]
 
     def given(self, link: int) -> NDArray[Any]:
         """The part of the answer that has a fault: an order, or shares."""
-        count = len(self._table.coflows)
-        return self._sequence[:count] if link == rules.NO_ORDER else self.shares
+        return self._sequence if link == rules.NO_ORDER else self.shares
 
     @property
     def note(self) -> Mapping[str, float] | None:
         """The values that the rule has written for its last decision, without unwritten ones."""
         return {name: kind(value) for (name, kind), value in zip(
-            self.rule.notes.items(), self._order.note.tolist(), strict=True)
+            self.rule.notes.items(), self._output.note.tolist(), strict=True)
             if not math.isnan(value)} or None
 
     def allocation(self) -> Allocation:
@@ -343,56 +336,55 @@ class Ruling:
         """
         allocation = self._allocation()
         if self.rule.gives == "order" and allocation.order is None:
-            allocation.order = self._sequence[:len(self._table.coflows)].copy()
+            allocation.order = self._sequence.copy()
         return allocation
 
     def _allocation(self) -> Allocation:
-        rule, order, count = self.rule, self._order, len(self._table.coflows)
-        asks_at: dict[str, Any] = {"revisit_at": float(order.wake_at[0]), "note": self.note}
+        rule, order, table = self.rule, self._output, self._table
+        asks_at: dict[str, Any] = {"revisit_at": self.wake_at, "note": self.note}
         if rule.in_step and self._is_plain:
-            return Allocation(order=self._sequence[:count].copy(), **asks_at)
+            return Allocation(order=self._sequence.copy(), **asks_at)
         if rule.in_step:
-            table = self._table
             self.forget()
             engine = self.engine(True)
-            take_in(engine.crossings, table.coflows, table.loads, table.capacity)
-            rules.share_out(engine, table.coflows)
+            proportional.update(engine.shared, table.coflows, table.loads, table.capacity)
+            proportional.share_out(engine, len(table.coflows))
             return Allocation(shares=self.shares.copy(), **asks_at)
         if rule.gives == "weights":
-            return Allocation(coflow_weights=order.weight[:count].copy(), **asks_at)
-        sequence = self._sequence[:count].copy()
-        if rule.gives == "order" and np.isinf(order.limit[:count]).all():
+            return Allocation(coflow_weights=order.weight.copy(), **asks_at)
+        sequence = self._sequence.copy()
+        if rule.gives == "order" and np.isinf(order.limit).all():
             return Allocation(order=sequence, leftover=rule.leftover, **asks_at)
-        return Allocation(service=self._service(sequence, count), **asks_at)
+        return Allocation(service=self._service(sequence), **asks_at)
 
     @property
     def _is_plain(self) -> bool:
         """Whether the answer is an order and nothing else."""
-        order, count = self._order, len(self._table.coflows)
+        order = self._output
         return (self.rule.gives == "order" and self.rule.stretch == "none"
-                and not order.share[:count].any() and bool((order.most[:count] == 1).all()))
+                and not order.share.any() and bool((order.most == 1).all()))
 
     @property
     def wake_at(self) -> float:
         """The latest time at which the rule must be called again, in seconds; inf if none."""
-        return float(self._order.wake_at[0])
+        return float(self._scalars[rules.WRITTEN, 0])
 
-    def _service(self, sequence: NDArray[np.int64], count: int) -> PriorityService:
-        rule, limit = self.rule, self._order.limit[:count].copy()
+    def _service(self, sequence: NDArray[np.int64]) -> PriorityService:
+        rule, order = self.rule, self._output
+        limit, queue = order.limit.copy(), order.queue.copy()
         if rule.gives == "flows":
             return PriorityService(sequence, backfill="greedy", by_size=True)
         if rule.gives == "order":
             return PriorityService(sequence, primary="madd", backfill=rule.leftover, limit=limit)
-        queue = self._order.queue[:count].copy()
         return PriorityService(sequence[np.argsort(queue[sequence], kind="stable")],
                                primary="queues", backfill=rule.leftover, queue=queue,
-                               queue_shares=self._order.part.copy(), limit=limit)
+                               queue_shares=order.part.copy(), limit=limit)
 
     def wrong(self) -> str:
         """Describe the fault in the rule's last answer."""
-        field, at = self._fault.tolist()
+        field, at = int(self._form["field"][0]), int(self._form["place"][0])
         name = rules.RuleOutput._fields[field]
-        value = self._order[field][at].item()
+        value = self._output[field][at].item()
         if name == "wake_at":
             return f"has a rule ({self.rule.place}) that asks to be woken at {value!r} s, which " \
                    "is not after now"
@@ -432,15 +424,11 @@ class Asking(Ruling):
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
         super().__init__(_UNASKED, table)
-        self._asks_python = True
+        self._form["asks_python"] = True
         self._ask = ask
         #: An answer that does not keep coflows in step, so that the event loop must stop.
         self.pending: Allocation | None = None
         self._given: Allocation | None = None
-
-    def _make_room(self) -> None:
-        super()._make_room()
-        self._places = np.arange(len(self._sequence))
 
     def answer(self, now: float) -> bool:
         """Ask the policy for the next decision; return whether the event loop can apply it."""
@@ -455,23 +443,22 @@ class Asking(Ruling):
         """Store an answer that keeps coflows in step, for the next decision."""
         self._given = allocation
 
-    def engine(self, check: bool) -> rules.Ruled:
+    def engine(self, check: bool) -> proportional.ProportionalState:
         """Return the engine as `Ruling.engine` does, with the stored answer, if any, in it."""
         engine, given = super().engine(check), self._given
         if given is None:
             return engine
         self._given = None
-        order, count = self._order, len(self._table.coflows)
-        order.wake_at[0] = given.revisit_at
-        order.limit[:count] = np.inf
+        output = self._output
+        output.wake_at[0], output.limit[:] = given.revisit_at, np.inf
         if given.shares is not None:
-            order.share[:count], order.most[:count] = given.shares, 0.0
-            self._sequence[:count] = self._places[:count]
+            output.share[:], output.most[:] = given.shares, 0.0
+            self._sequence[:] = np.arange(len(self._sequence))
         else:
             assert given.order is not None
-            order.share[:count], order.most[:count] = 0.0, 1.0
-            self._sequence[:count] = given.order
-        self._answered[0] = 1
+            output.share[:], output.most[:] = 0.0, 1.0
+            self._sequence[:] = given.order
+        self._form["answered"] = 1
         return engine
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from netsim.base.values import as_choice, as_flag, as_whole, convert, is_number, plain, same
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information, check_sees
-from netsim.fabric.kernels import rule_rows
+from netsim.fabric.kernels import rules
 
 #: What `Rule.stretch` may be, and what kernels call it.
-STRETCH = {"none": rule_rows.UNSTRETCHED, "all": rule_rows.ALL, "others": rule_rows.OTHERS}
+STRETCH = {"none": rules.UNSTRETCHED, "all": rules.ALL, "others": rules.OTHERS}
 
 _GIVES = ("flows", "order", "queues", "shares", "weights")
 
@@ -36,7 +36,7 @@ NEEDS: dict[str, Information] = {
 #: Columns of the gammas of the bytes left, which the table updates on request only.
 _GAMMAS = {"gamma", "active_gamma"}
 
-COLUMNS = {*rule_rows.COFLOWS.names, *rule_rows.JOBS.names}  # type: ignore[misc]
+COLUMNS = {*rules.COFLOWS.names, *rules.JOBS.names}  # type: ignore[misc]
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,11 @@ from netsim.base.compiling import ENABLED, cached, compiling
 from netsim.base.values import same
 from netsim.errors import InputError
 from netsim.fabric.allocation import check_sees
-from netsim.fabric.kernels import rule_rows
-from netsim.fabric.kernels.rules import RuleOutput
+from netsim.fabric.kernels.rules import COFLOWS, JOBS, RuleOutput
 from netsim.fabric.rule import COLUMNS, NEEDS, Rule, constants_of, functions_in
 
 _READ_ONLY = [types.Array(numba.from_dtype(rows), 1, "C", readonly=True)
-              for rows in (rule_rows.COFLOWS, rule_rows.JOBS)]
+              for rows in (COFLOWS, JOBS)]
 
 _OUTPUT: Any = {**dict.fromkeys(RuleOutput._fields, np.empty(0)), "queue": np.empty(0, np.int64)}
 
@@ -148,14 +147,14 @@ def _why(rule: Rule, error: Exception) -> str:
 
 
 def _no_column(rule: Rule, name: str) -> str:
-    for rows, others, other in ((rule_rows.COFLOWS, rule_rows.JOBS, "jobs"),
-                                (rule_rows.JOBS, rule_rows.COFLOWS, "coflows")):
+    for rows, others, other in ((COFLOWS, JOBS, "jobs"),
+                                (JOBS, COFLOWS, "coflows")):
         if name in (others.names or ()):
             return (f"{name!r}{rule.line_of(name)} is a column of {other}, and the rows that "
                     f"it is read from have {', '.join(rows.names or ())}")
     return (f"there is no column {name!r}{rule.line_of(name)}; choose from: "
-            f"of coflows {', '.join(rule_rows.COFLOWS.names or ())}; of jobs "
-            + ", ".join(rule_rows.JOBS.names or ()))
+            f"of coflows {', '.join(COFLOWS.names or ())}; of jobs "
+            + ", ".join(JOBS.names or ()))
 
 
 def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:

@@ -253,7 +253,7 @@ class FabricView:
     @cached_property
     def job_attained(self) -> Floats:
         """Bytes that the job of each coflow has sent (S_m), active coflows included. Shape (C,)."""
-        return _locked(kernels.crossings.job_attained(self._rows, self._table.jobs))
+        return _locked(kernels.blocks.job_attained(self._rows, self._table.jobs))
 
     @cached_property
     def job_completed(self) -> Ints:
@@ -405,7 +405,7 @@ class FabricView:
             Share of each coflow, or one share for all.
         """
         self._need_sizes("lp_rates")
-        return kernels.crossings.lp_rates(self._rows, self._table.flows, self._per_coflow(shares))
+        return kernels.blocks.lp_rates(self._rows, self._table.flows, self._per_coflow(shares))
 
     def common_factor(self, shares: ArrayLike = 1.0, base: ArrayLike = 0.0) -> float:
         """Return the largest x for which the shares ``base + x * shares`` fit every link.
@@ -413,9 +413,9 @@ class FabricView:
         inf if no link limits it.
         """
         self._need_sizes("common_factor")
-        return float(kernels.crossings.common_factor(
+        return float(kernels.blocks.common_factor(
             self._rows, self._table.loads, self._per_coflow(shares), self._per_coflow(base),
-            self._table.capacity, self._table.no_crossings()))
+            self._table.capacity, self._table.no_shared_links()))
 
     def greedy(self, order: ArrayLike, limit: ArrayLike = 1.0, base: ArrayLike = 0.0) -> Floats:
         """Return shares: start from `base`, and add the largest share that still fits, in `order`.
@@ -430,13 +430,13 @@ class FabricView:
             Shares that coflows have already.
         """
         self._need_sizes("greedy")
-        return kernels.crossings.greedy(
+        return kernels.blocks.greedy(
             self._rows, self._table.loads, indices(order, len(self)), self._per_coflow(limit),
-            self._per_coflow(base), self._table.capacity, self._table.no_crossings())
+            self._per_coflow(base), self._table.capacity, self._table.no_shared_links())
 
     def stretch_flows(self, rates: ArrayLike) -> Floats:
         """Return each flow's rate times the least capacity/load of its links. Shape (F,)."""
-        return kernels.crossings.stretch_flows(
+        return kernels.blocks.stretch_flows(
             self._rows, self._table.flows, self._table.hops, numbers("rates", rates, self.flows),
             self._table.capacity)
 
@@ -475,10 +475,10 @@ class FabricView:
             self._need_sizes("an allocation of shares, or by MADD or size,")
         if allocation.shares is not None:
             self._table.refresh()
-            return kernels.crossings.lp_rates(self._rows, self._table.flows, allocation.shares)
+            return kernels.blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
         if allocation.order is not None and allocation.service is None:
             shares = self._table.shares_in_order(allocation.order)
-            return kernels.crossings.lp_rates(self._rows, self._table.flows, shares)
+            return kernels.blocks.lp_rates(self._rows, self._table.flows, shares)
         if allocation.weights is not None:
             return self.maxmin(allocation.weights)
         if allocation.coflow_weights is not None:
@@ -686,7 +686,7 @@ class FabricView:
         limit = np.asarray(limit, dtype=np.float64)
         late = ROUNDINGS * self._rows["total"]
         ahead = np.maximum(limit - self.sent + late, 0.0)
-        return self.now + kernels.crossings.crossing_in(
+        return self.now + kernels.blocks.crossing_in(
             self._rows, self._table.flows, numbers("rates", rates, self.flows), ahead,
             DUST * limit + late)
 

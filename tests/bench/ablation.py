@@ -56,7 +56,7 @@ REGIMES = {
     "classes": Regime({"kernels.max_min._CLASSES_MERGE": False},
                       (*_SHARED, "eight-hosts-100k", "two-links-40k")),
     # Then each end of a flow leaves the loop, and all rows are copied: that is measured, too.
-    "greedy changes": Regime({"kernels.greedy._MOST_GONE": 1 << 30}, _GREEDY),
+    "flow order: changes": Regime({"kernels.flow_order._MOST_GONE": 1 << 30}, _GREEDY),
     "slots side by side": Regime({"kernels.priority_rows._CLOSE": 0}, _ORDERED),
     "instants passed over": Regime({"kernels.priority_state.INSTANTS": 1}, _ORDERED),
 }

@@ -17,9 +17,9 @@ import netsim
 from netsim import Allocation
 from netsim.errors import AllocationError
 from netsim.fabric.kernels.binding import bind, bottlenecks
-from netsim.fabric.kernels.crossings import take_in
 from netsim.fabric.kernels.maxmin import fill_paths
-from netsim.fabric.kernels.rules import share_out
+from netsim.fabric.kernels.proportional import share_out, update
+from netsim.fabric.kernels.rules import MOST, SEQUENCE, SHARE
 from netsim.fabric.policy import Ruling
 from netsim.testing import make_view, views
 from tests.examples import examples
@@ -112,10 +112,10 @@ def test_share_out(view, data, gives, stretch):
     given = (shares[order], most[order]) if gives == "order" else (shares, most)
     table.refresh()
     engine = ruling.engine(True)
-    engine.sequence[:count] = order
-    engine.order.share[:count], engine.order.most[:count] = given
-    take_in(engine.crossings, table.coflows, table.loads, table.capacity)
-    share_out(engine, table.coflows)
+    engine.rule.lists[SEQUENCE][:count] = order
+    engine.rule.values[SHARE][:count], engine.rule.values[MOST][:count] = given
+    update(engine.shared, table.coflows, table.loads, table.capacity)
+    share_out(engine, count)
     expected = reference.share_out(problem(view), order, *given, gives == "order", stretch)
     assert_allclose(ruling.shares, expected, rtol=1e-9, atol=1e-8)
 

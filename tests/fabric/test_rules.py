@@ -16,7 +16,7 @@ import netsim.fabric.engines
 import netsim.fabric.event_loop
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, InputError, UnknownNameError
-from netsim.fabric.rule_code import address_of_rule
+from netsim.fabric.rule_code import compiled_rule
 from netsim.testing import make_view
 from tests.pairs import but, few, in_turn
 
@@ -408,7 +408,7 @@ def of(body, helpers=None, **options):
     made = netsim.compiled(**options)(names["rule"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # there is nowhere to keep it
-        assert address_of_rule(made().compiled_rule)
+        assert compiled_rule(made().compiled_rule)
     return made
 
 

@@ -1,8 +1,8 @@
 """A binary heap of items with keys, in two parallel arrays; the smallest key is on top.
 
-There are two other heaps. Entries of the one in `greedy` change while they are in it, so each link
-knows its place there, and ties break by more than a key. Those of `sharing`, one for each class of
-flows, are merged; they are skew heaps, linked in the rows of the flows.
+There are two other heaps. Entries of the one in `flow_order` change while they are in it, so each
+link knows its place there, and ties break by more than a key. Those of `max_min`, one for each
+class of flows, are merged; they are skew heaps, linked in the rows of the flows.
 """
 
 from __future__ import annotations

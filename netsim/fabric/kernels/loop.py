@@ -1,9 +1,9 @@
 """The event loop: runs from event to event, ahead of SimPy's clock, until Python is needed.
 
 Each form of an allocation has an engine, a NamedTuple of arrays that holds the rates and updates
-them: `sharing_rates.Parts` for weights, `priority_state.PriorityState` and `greedy_rows.Greedy` for
-a service in order, `rules.Ruled` for shares by a compiled rule or a Python policy. The loop itself
-is the same for all: `loop_of` makes that of an engine from its functions.
+them: `MaxMinState` for weights, `PriorityState` and `FlowOrderState` for a service in order,
+`ProportionalState` for shares by a compiled rule or a Python policy. The loop itself is the same
+for all: `loop_of` makes that of an engine from its functions.
 """
 
 from __future__ import annotations

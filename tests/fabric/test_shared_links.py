@@ -4,7 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netsim.fabric.kernels.crossings import add_greedily, find_factor, new_crossings, take_in
+from netsim.fabric.kernels.proportional import (
+    add_greedily,
+    find_factor,
+    new_shared_links,
+    update,
+)
 from netsim.fabric.records import COFLOW, DUST, LOAD
 from tests.examples import examples
 
@@ -66,20 +71,20 @@ def served(coflows, loads, order, base, capacity):
 def test_shares_are_those_of_all_links(history, random):
     """Whoever came and went before, to the last bit, on shared and on own links."""
     capacity, loads, rows, steps = history
-    crossings = new_crossings(len(rows), len(loads), LINKS)
+    shared = new_shared_links(len(rows), len(loads), LINKS)
     for active in steps:
         coflows = rows[active]
-        take_in(crossings, coflows, loads, capacity)
+        update(shared, coflows, loads, capacity)
         place = np.array(random.sample(range(len(active)), len(active)), np.int64)
         shares = np.array([random.random() for _ in active])
         left = left_by(coflows, loads, shares, capacity)
         used = capacity - left
         loaded = used > DUST * capacity
-        factor = find_factor(crossings, shares, np.zeros(len(active)))
+        factor = find_factor(shared, shares, np.zeros(len(active)))
         assert factor == np.min((capacity / np.where(loaded, used, 1.0))[loaded], initial=np.inf)
         base = shares * min(factor, 0.4)
         limit, found = np.ones(len(active)), base.copy()
-        assert add_greedily(crossings, place, limit, found)
+        assert add_greedily(shared, place, limit, found)
         assert found.tolist() == served(coflows, loads, place, base, capacity).tolist()
 
 
@@ -90,9 +95,9 @@ def test_what_does_not_fit_is_found():
     rows = np.zeros(2, COFLOW)
     rows["key"], rows["load"], rows["loads"], rows["gamma"] = [1, 2], [0, 1], 1, 1.0
     for count in (1, 2):
-        crossings = new_crossings(2, 2, 1)
-        take_in(crossings, rows[:count], loads, np.ones(1))
+        shared = new_shared_links(2, 2, 1)
+        update(shared, rows[:count], loads, np.ones(1))
         none, one, two = np.zeros(count), np.ones(count) / count, np.full(count, 2.0 / count)
         order = np.arange(count)
-        assert add_greedily(crossings, order, none, one)
-        assert not add_greedily(crossings, order, none, two)
+        assert add_greedily(shared, order, none, one)
+        assert not add_greedily(shared, order, none, two)

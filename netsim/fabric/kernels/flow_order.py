@@ -1,0 +1,758 @@
+"""Flows served one by one in order: an engine of the event loop.
+
+Each flow in order takes all that its links have left. Little changes when a flow ends: flows behind
+it on its links may get more, which leaves less to those behind them on their other links, and so
+on. The engine follows these changes in order, link by link, and visits nothing else. Each step
+gives every flow the rate of `maxmin.greedy_flows`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.base.compiling import Direct
+from netsim.fabric.kernels import in_place, inlined, row_type
+from netsim.fabric.kernels.loop import (
+    REDO,
+    WAITS,
+    end_flow,
+    join_never,
+    loop_of,
+    never,
+    write_nothing,
+)
+from netsim.fabric.kernels.progress import begin_row, mark_started, write_flow
+from netsim.fabric.records import DUST
+
+NONE = -1
+
+#: Why the FLOW row of a flow is out of date: its rate is old, or it has sent bytes since.
+STALE, MOVED = 1, 2
+
+#: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
+_PLENTY = 1e300
+
+#: A flow with more than this many times the bytes of another goes behind it, despite roundings.
+_ABOVE = 1.0 + 2.0 * DUST
+
+#: A new state is made once more than one in this many of its flows has ended.
+_MOST_GONE = 3
+
+#: Numbers of flows that are ``moving``, that ended in earlier steps (``gone``), and that ``ended``
+#: in the last step and still count as moving; whether flows go ``by_size``, that is, by bytes left;
+#: on how many links rates are ``changing``.
+_TOTALS = row_type([("moving", "i8"), ("gone", "i8"), ("ended", "i8"), ("by_size", "i8"),
+                    ("changing", "i8")])
+
+#: A coflow, in service order: its ``key``; its COFLOW ``row``, or -1; its flows, ``first`` to
+#: ``stop``; whether rows of these are ``stale``.
+_COFLOW = row_type([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4"),
+                    ("stale", "i4")])
+
+#: An unfinished flow.
+#:
+#: - left, rate, floor: its bytes left, its rate, and the bytes left at which it has ended
+#: - overtakes_at: by size, its bytes left when it may overtake the flow before it on some link
+#: - row, coflow, moving_at: its FLOW row, its coflow, and its place among the moving flows
+#: - stale: 0, or what its FLOW row lacks: `STALE` or `MOVED`
+_FLOW = row_type([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("overtakes_at", "f8"),
+                  ("row", "i4"), ("coflow", "i4"), ("moving_at", "i4"), ("stale", "i4")])
+
+#: A link on the path of a flow: the flow's ``slot`` in the list of the link, and the ``next`` flow
+#: behind it there that moves.
+_STEP = row_type([("link", "i4"), ("slot", "i4"), ("next", "i4")])
+
+#: A flow in the list of a link.
+#:
+#: - left: by size, the bytes of a flow that waits; 0 if it moves
+#: - other: another link on its path, or none. Most flows wait because that one is full, which is
+#:   seen from here without a look at the flow
+_MEMBER = row_type([("left", "f8"), ("flow", "i4"), ("other", "i4")])
+
+#: A link.
+#:
+#: - capacity, dust: bytes per second, and so few that they count as none
+#: - first, stop: its flows are ``members[first:stop]``, in order; ``head``: the first that moves
+#: - filler: the flow that leaves nothing to those behind it; without one, the one after the last
+#: - changes: whether rates change on it; the fields below are only in use meanwhile
+#: - cursor, last: its list is still to be searched from ``cursor`` on, at least to ``last``
+#: - free, before: the bytes per second that flows find there now, and found before
+#: - flow: the next flow whose rate may change, or `NONE`; ``size``: the bytes that it has left or,
+#:   in list order, its number
+#: - place: its place in the heap of changing links
+_LINK = row_type([("capacity", "f8"), ("dust", "f8"), ("free", "f8"), ("before", "f8"),
+                  ("size", "f8"), ("first", "i4"), ("stop", "i4"), ("head", "i4"),
+                  ("filler", "i4"), ("changes", "i4"), ("cursor", "i4"), ("last", "i4"),
+                  ("flow", "i4"), ("place", "i4")])
+
+#: Rows of `FlowOrderState.lists`: the flows that move, and those that ended in the last step.
+_MOVING, _ENDED = range(2)
+
+
+class FlowOrderState(NamedTuple):
+    """The unfinished flows in service order, and which of them have a rate (*move*)."""
+
+    totals: NDArray[Any]  #: of _TOTALS, shape (1,)
+    coflows: NDArray[Any]  #: of _COFLOW
+    flows: NDArray[Any]  #: of _FLOW; a dummy at the end goes before no flow
+    #: Of _STEP, by flow and place on its path; shorter paths are filled up with the last of
+    #: `links`, a dummy.
+    paths: NDArray[Any]
+    links: NDArray[Any]  #: of _LINK
+    members: NDArray[Any]  #: of _MEMBER: the flows on each link in order, one link after the other
+    lists: NDArray[np.int64]  #: of flows; see `_MOVING`
+    heap: NDArray[np.int64]  #: links on which rates change, in a heap while these are followed
+    #: Flows about to go ahead of others, of which the first to do so comes last.
+    waiting: NDArray[np.int64]
+
+
+# --- from Python ---------------------------------------------------------------------------
+def engine_for(kept: FlowOrderState | None, coflows: NDArray[Any], flows: NDArray[Any],
+               hops: NDArray[Any], capacity: NDArray[np.float64], order: NDArray[np.int64],
+               by_size: bool) -> FlowOrderState:
+    """Return the engine for a decision, updated from the one that is kept if possible.
+
+    By size it never is: sizes that differ by less than `DUST` might be ranked differently when
+    ranked step by step.
+    """
+    if (kept is not None and not by_size and not kept.totals["by_size"][0]
+            and _resume(None, kept, coflows, flows, order)):
+        return kept
+    count = int(coflows["open"][order].sum())
+    longest = int(coflows["max_hops"][order].max(initial=1))
+    engine = FlowOrderState(
+        np.zeros(1, _TOTALS), np.zeros(len(order), _COFLOW), np.zeros(count + 1, _FLOW),
+        np.empty((count, longest), _STEP), np.zeros(len(capacity) + 1, _LINK),
+        np.empty(count * longest, _MEMBER), np.empty((2, count), np.int64),
+        np.empty(len(capacity) + 1, np.int64), np.empty(count * (1 + longest), np.int64))
+    engine.totals["by_size"] = by_size
+    _copy_rows(None, engine, coflows, flows, hops, capacity, order)
+    engine.lists[_MOVING] = _ranked(engine.flows["left"][:-1]) if by_size else np.arange(count)
+    _serve_all(None, engine)
+    return engine
+
+
+def _ranked(left: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Rank flows by bytes left, then by place; within `DUST` of the flow before counts as equal."""
+    ranked = np.argsort(left, kind="stable")
+    sizes = left[ranked]
+    equal = sizes[1:] <= sizes[:-1] * (1.0 + DUST)
+    if not (equal & (ranked[1:] < ranked[:-1])).any():
+        return ranked
+    runs = np.concatenate(([0], np.cumsum(~equal)))
+    return ranked[np.lexsort((ranked, runs))]
+
+
+# --- the copy of the rows ------------------------------------------------------------------
+@in_place
+def copy_rows(engine, coflows, flows, hops, capacity, order):
+    """Copy the unfinished flows of all coflows in `order`, and count them on each link."""
+    links = engine.links
+    for k in range(len(links)):
+        link = links[k]
+        link.capacity = capacity[k] if k < len(capacity) else _PLENTY
+        link.free = link.capacity
+        link.dust = DUST * link.capacity
+        link.head = NONE
+        link.filler = len(engine.flows) - 1
+    i = 0
+    for k in range(len(order)):
+        row, mine = coflows[order[k]], engine.coflows[k]
+        mine.key = row.key
+        mine.row = order[k]
+        mine.stale = row.finish < np.inf
+        mine.first = i
+        for f in range(row.flow, row.flow + row.flows):
+            if flows[f].remaining > 0.0:
+                _copy_flow(engine, i, flows[f], hops)
+                engine.flows[i].row = f
+                engine.flows[i].coflow = k
+                mine.stale |= engine.flows[i].stale
+                i += 1
+        mine.stop = i
+    engine.flows[len(engine.flows) - 1].left = np.inf
+
+
+@inlined
+def _copy_flow(engine, i, row, hops):
+    """Copy the FLOW row of flow i, and its path."""
+    flow, paths, links = engine.flows[i], engine.paths, engine.links
+    flow.stale = STALE if row.rate > 0.0 or row.finish < np.inf else 0
+    flow.left = row.remaining
+    flow.floor = DUST * row.size
+    flow.overtakes_at = np.inf
+    for h in range(paths.shape[1]):
+        link = hops[row.hop + h].link if h < row.hops else len(links) - 1
+        paths[i, h].link = link
+        paths[i, h].next = NONE
+        links[link].stop += 1
+
+
+@in_place
+def serve_all(engine):
+    """Give each flow, in the order of the list of moving ones, what its links have left."""
+    flows, paths, links = engine.flows, engine.paths, engine.links
+    moving = engine.lists[_MOVING]
+    _list_members(engine)
+    count = 0
+    for i in moving:
+        most = np.inf
+        for h in range(paths.shape[1]):
+            link = links[paths[i, h].link]
+            most = min(most, link.free if link.free > link.dust else 0.0)
+        if most > 0.0:
+            flows[i].rate = most
+            flows[i].moving_at = count
+            moving[count] = i
+            count += 1
+            _mark(engine, i, 0.0)
+            for h in range(paths.shape[1]):
+                link = links[paths[i, h].link]
+                link.free -= most
+                if link.free <= link.dust:
+                    link.filler = i
+    for i in moving[:count][::-1]:
+        for h in range(paths.shape[1]):
+            if paths[i, h].link < len(links) - 1:
+                link = links[paths[i, h].link]
+                paths[i, h].next = link.head
+                link.head = i
+    engine.totals[0].moving = count
+
+
+@inlined
+def _list_members(engine):
+    """List the flows of each link in order; on entry, ``stop`` is the number of flows there."""
+    paths, links, members = engine.paths, engine.links, engine.members
+    nowhere, second = len(links) - 1, min(1, paths.shape[1] - 1)
+    first = 0
+    for k in range(nowhere):
+        first += links[k].stop
+        links[k].first = links[k].stop = first - links[k].stop
+    links[nowhere].first = links[nowhere].stop = first
+    for i in engine.lists[_MOVING]:
+        for h in range(paths.shape[1]):
+            link = links[paths[i, h].link]
+            if paths[i, h].link < nowhere:
+                members[link.stop].left = engine.flows[i].left
+                members[link.stop].flow = i
+                members[link.stop].other = paths[i, 0 if h else second].link
+                paths[i, h].slot = link.stop
+                link.stop += 1
+
+
+@in_place
+def resume(engine, coflows, flows, order):
+    """Update the copy from its rows; return whether it can be used, because the order is the same.
+
+    Rates only change where flows have ended, as only flows with a rate end.
+    """
+    if not _find_rows(engine.coflows, coflows, order):
+        return False
+    totals = engine.totals[0]
+    passed = totals.ended > 0
+    for i in engine.lists[_MOVING][:totals.moving]:
+        flow = engine.flows[i]
+        if flow.left == 0.0:  # it is among those that have ended
+            continue
+        engine.coflows[flow.coflow].stale = 1
+        flow.stale = STALE
+        remaining = flows[flow.row].remaining
+        passed |= flow.left != remaining
+        flow.left = max(remaining, 0.0)
+        if flow.left == 0.0:
+            engine.lists[_ENDED, totals.ended] = i
+            totals.ended += 1
+    if passed:
+        _update_rates(engine)
+    return True
+
+
+@inlined
+def _find_rows(mine, coflows, order):
+    """Find the rows of the coflows again; return whether the order of the rest is the same."""
+    n = 0
+    for k in range(len(mine)):
+        mine[k].row = -1
+        if n < len(order) and coflows[order[n]].key == mine[k].key:
+            mine[k].row = order[n]
+            n += 1
+    return n == len(order)
+
+
+# --- the list of a link --------------------------------------------------------------------
+@in_place
+def _precedes(engine, i, j):
+    """Whether flow i is served before flow j."""
+    if engine.totals[0].by_size:
+        a, b = engine.flows[i].left, engine.flows[j].left
+        if abs(a - b) > DUST * max(a, b):
+            return a < b
+    return i < j
+
+
+@in_place
+def _hop(paths, i, link):
+    """Return the position of a link on the path of flow i."""
+    h = 0
+    while paths[i, h].link != link:
+        h += 1
+    return h
+
+
+@in_place
+def _mark(engine, i, left):
+    """Store on the links of flow i that it waits with `left` bytes, or moves, if `left` is 0."""
+    paths, members = engine.paths, engine.members
+    for h in range(paths.shape[1]):
+        if paths[i, h].link < len(engine.links) - 1:
+            members[paths[i, h].slot].left = left
+
+
+@in_place
+def _free_for(engine, i, k):
+    """Return the bandwidth that the flows before flow i on link k leave for it."""
+    free, j = engine.links[k].capacity, engine.links[k].head
+    while j != NONE and j != i and _precedes(engine, j, i):
+        free -= engine.flows[j].rate
+        j = engine.paths[j, _hop(engine.paths, j, k)].next
+    return free
+
+
+@in_place
+def _find_filler(engine, k):
+    """Find the first flow that leaves nothing of link k to the flows behind it."""
+    link = engine.links[k]
+    free, j = link.capacity, link.head
+    link.filler = len(engine.flows) - 1
+    while j != NONE:
+        free -= engine.flows[j].rate
+        if free <= link.dust:
+            link.filler = j
+            return
+        j = engine.paths[j, _hop(engine.paths, j, k)].next
+
+
+@in_place
+def _insert_moving(engine, i, k):
+    """Insert flow i into the list of moving flows of link k."""
+    paths, link = engine.paths, engine.links[k]
+    j, last = link.head, NONE
+    while j != NONE and _precedes(engine, j, i):
+        last = j
+        j = paths[j, _hop(paths, j, k)].next
+    paths[i, _hop(paths, i, k)].next = j
+    if last == NONE:
+        link.head = i
+    else:
+        paths[last, _hop(paths, last, k)].next = i
+
+
+@in_place
+def _remove_moving(engine, i, k):
+    """Remove flow i from the list of moving flows of link k."""
+    paths, link = engine.paths, engine.links[k]
+    behind = paths[i, _hop(paths, i, k)].next
+    if link.head == i:
+        link.head = behind
+        return
+    j = link.head
+    while paths[j, _hop(paths, j, k)].next != i:
+        j = paths[j, _hop(paths, j, k)].next
+    paths[j, _hop(paths, j, k)].next = behind
+
+
+# --- by size, flows overtake each other ---------------------------------------------------
+@in_place
+def _reorder(engine):
+    """Move flows ahead of those that have more bytes left, and note where rates change.
+
+    The flow with the least bytes left goes first. The flows before it are then in order, and no
+    other waiting flow is between it and its new place.
+    """
+    flows, paths, waiting = engine.flows, engine.paths, engine.waiting
+    moving = engine.lists[_MOVING][:engine.totals[0].moving]
+    most = len(moving) * (1 + paths.shape[1])
+    count = 0
+    for i in moving:
+        if flows[i].left > flows[i].overtakes_at:
+            continue
+        if _overtakes(engine, i):
+            count = _enqueue(engine, i, count)
+        else:
+            flows[i].overtakes_at = _next_overtaking(engine, i)
+    while count:
+        count -= 1
+        i = waiting[count]
+        if not _overtakes(engine, i):
+            continue
+        for h in range(paths.shape[1]):
+            behind = paths[i, h].slot + 1
+            _move_ahead(engine, i, h)
+            link = engine.links[paths[i, h].link]
+            if paths[i, h].slot + 1 < behind < link.stop and count < most:
+                # It was behind the flow that has gone ahead, and may now follow.
+                count = _enqueue(engine, engine.members[behind].flow, count)
+
+
+@in_place
+def _enqueue(engine, i, count):
+    """Insert a flow into the ordered list of waiting flows; return the list's length."""
+    waiting, n = engine.waiting, count
+    while n and _precedes(engine, waiting[n - 1], i):
+        waiting[n] = waiting[n - 1]
+        n -= 1
+    waiting[n] = i
+    return count + 1
+
+
+@in_place
+def _overtakes(engine, i):
+    """Whether flow i has fewer bytes left than the flow before it on some link."""
+    paths, links = engine.paths, engine.links
+    for h in range(paths.shape[1]):
+        k, slot = paths[i, h].link, paths[i, h].slot
+        if k < len(links) - 1 and slot > links[k].first and _passes(engine, i, slot - 1):
+            return True
+    return False
+
+
+@in_place
+def _passes(engine, i, slot):
+    """Whether flow i goes before the one in a slot; for one that waits, its bytes are there."""
+    member = engine.members[slot]
+    return member.left > engine.flows[i].left * _ABOVE or _precedes(engine, i, member.flow)
+
+
+@inlined
+def _next_overtaking(engine, i):
+    """Return at how many bytes left flow i may overtake a flow; inf if that flow moves, too."""
+    paths, links = engine.paths, engine.links
+    look = 0.0
+    for h in range(paths.shape[1]):
+        k, slot = paths[i, h].link, paths[i, h].slot
+        if k < len(links) - 1 and slot > links[k].first:
+            before = engine.flows[engine.members[slot - 1].flow]
+            look = max(look, np.inf if before.rate > 0.0 else before.left * _ABOVE)
+    return look
+
+
+@in_place
+def _move_ahead(engine, i, h):
+    """Move flow i to its new slot on its h-th link."""
+    flows, paths, members = engine.flows, engine.paths, engine.members
+    k, last = paths[i, h].link, paths[i, h].slot
+    if k == len(engine.links) - 1:
+        return
+    link, slot = engine.links[k], last
+    left, other = members[last].left, members[last].other
+    passed = False
+    while slot > link.first and _passes(engine, i, slot - 1):
+        j = members[slot - 1].flow
+        passed |= members[slot - 1].left == 0.0 and flows[j].rate > 0.0
+        members[slot] = members[slot - 1]
+        paths[j, _hop(paths, j, k)].slot = slot
+        slot -= 1
+    if slot == last:
+        return
+    members[slot].left = left
+    members[slot].flow = i
+    members[slot].other = other
+    paths[i, h].slot = slot
+    for each in (slot, slot + 1, last + 1):  # what is listed before these is another flow now
+        if each < link.stop:
+            flows[members[each].flow].overtakes_at = np.inf
+    if passed:
+        _remove_moving(engine, i, k)
+        _insert_moving(engine, i, k)
+        _find_filler(engine, k)
+        _note_change(engine, i, h, last)
+
+
+# --- in order, flows get the rates that they have now --------------------------------------
+@in_place
+def _update_rates(engine):
+    """Update the rates of all flows that the end of some flows changes."""
+    totals, paths, heap = engine.totals[0], engine.paths, engine.heap
+    if totals.by_size:
+        _reorder(engine)
+    for i in engine.lists[_ENDED][:totals.ended]:
+        for h in range(paths.shape[1]):
+            _note_change(engine, i, h, paths[i, h].slot)
+    totals.gone += totals.ended
+    noted, totals.ended, totals.changing = totals.changing, 0, 0
+    for n in range(noted):
+        _find_next(engine, heap[n])
+    for n in range(noted):
+        _push(engine, heap[n])
+    while totals.changing:
+        _visit(engine, engine.links[heap[0]].flow)
+
+
+@in_place
+def _note_change(engine, i, h, last):
+    """Record that rates change on the h-th link of flow i, from its slot at least to `last`."""
+    k, slot = engine.paths[i, h].link, engine.paths[i, h].slot
+    if k == len(engine.links) - 1:
+        return
+    link, totals = engine.links[k], engine.totals[0]
+    new = not link.changes
+    if new:
+        link.changes = 1
+        link.flow = NONE
+        link.size = np.inf
+        link.place = totals.changing
+        engine.heap[totals.changing] = k
+        totals.changing += 1
+    link.last = last if new else max(last, link.last)
+    if new or slot < link.cursor:
+        more = 0.0 if new else link.free - link.before
+        link.cursor = slot
+        link.free = _free_for(engine, i, k)
+        link.before = link.free - more
+
+
+@inlined
+def _visit(engine, i):
+    """Give flow i what its links have left for it, and look on behind it on these."""
+    flows, paths, links = engine.flows, engine.paths, engine.links
+    old, new = flows[i].rate, _most(engine, i)
+    if new != old:
+        for h in range(paths.shape[1]):
+            _note_change(engine, i, h, paths[i, h].slot)
+        flows[i].rate = new
+        _update_lists(engine, i, old)
+    for h in range(paths.shape[1]):
+        if links[paths[i, h].link].changes:
+            _pop(engine, paths[i, h].link)
+    for h in range(paths.shape[1]):
+        link = links[paths[i, h].link]
+        if link.changes:
+            if engine.members[link.cursor].flow == i:
+                link.free -= new
+                link.before -= old
+                link.cursor += 1
+            _find_next(engine, paths[i, h].link)
+    for h in range(paths.shape[1]):
+        if links[paths[i, h].link].changes:
+            _push(engine, paths[i, h].link)
+
+
+@in_place
+def _find_next(engine, k):
+    """Find the next flow on a changing link that may get another rate.
+
+    A waiting flow may get a rate if no link on its path is full. If flows before it on the path are
+    still to change and would free bandwidth, the flow is found from their link.
+    """
+    link, flows, links, members = engine.links[k], engine.flows, engine.links, engine.members
+    by_size, stop = engine.totals[0].by_size, link.stop
+    if link.free == link.before or max(link.free, link.before) <= link.dust:
+        stop = min(stop, link.last + 1)
+    link.flow = NONE
+    link.size = np.inf
+    while link.cursor < stop:
+        i = members[link.cursor].flow
+        other = links[members[link.cursor].other]
+        blocked = not other.changes and (
+            (by_size and members[link.cursor].left > flows[other.filler].left * _ABOVE)
+            or _precedes(engine, other.filler, i))
+        if not blocked and (flows[i].rate > 0.0 or (
+                link.free > link.dust and flows[i].left > 0.0 and _may_move(engine, i))):
+            link.flow = i
+            link.size = flows[i].left if by_size else i
+            return
+        link.cursor += 1
+
+
+@inlined
+def _may_move(engine, i):
+    """Whether no link on the path of flow i is full, as far as its changes are known."""
+    paths, links = engine.paths, engine.links
+    free = True
+    for h in range(paths.shape[1]):
+        link = links[paths[i, h].link]
+        # A change that is only behind the flow does not tell what is left for it.
+        if not link.changes or link.cursor > paths[i, h].slot:
+            free &= not _precedes(engine, link.filler, i)
+        else:
+            free &= link.free > link.dust
+    return free
+
+
+@inlined
+def _most(engine, i):
+    """Return the bandwidth that the links of flow i have left for it.
+
+    A changing link has that stored, unless it only changes behind flow i.
+    """
+    paths, links = engine.paths, engine.links
+    if engine.flows[i].left == 0.0:
+        return 0.0
+    most = np.inf
+    for h in range(paths.shape[1]):
+        link = links[paths[i, h].link]
+        free = link.free
+        if not link.changes or link.cursor > paths[i, h].slot:
+            free = _free_for(engine, i, paths[i, h].link)
+        if free <= link.dust:
+            return 0.0
+        most = min(most, free)
+    return most
+
+
+@inlined
+def _update_lists(engine, i, old):
+    """Update the lists of moving flows for a new rate of flow i."""
+    flows, paths, moving = engine.flows, engine.paths, engine.lists[_MOVING]
+    flow, totals = flows[i], engine.totals[0]
+    _mark(engine, i, flow.left if flow.rate == 0.0 else 0.0)
+    for h in range(paths.shape[1]):
+        if paths[i, h].link < len(engine.links) - 1:
+            if old == 0.0:
+                _insert_moving(engine, i, paths[i, h].link)
+            elif flow.rate == 0.0:
+                _remove_moving(engine, i, paths[i, h].link)
+            _find_filler(engine, paths[i, h].link)
+    if old == 0.0:
+        flow.moving_at = totals.moving
+        moving[totals.moving] = i
+        totals.moving += 1
+    elif flow.rate == 0.0:
+        totals.moving -= 1
+        moving[flow.moving_at] = moving[totals.moving]
+        flows[moving[totals.moving]].moving_at = flow.moving_at
+
+
+# --- a heap of changing links, by the flows that are next on them -------------------------
+@in_place
+def _push(engine, k):
+    """Put link k into the heap unless its change is over."""
+    if engine.links[k].flow == NONE:
+        engine.links[k].changes = 0
+        return
+    totals = engine.totals[0]
+    totals.changing += 1
+    _put(engine, k, totals.changing - 1)
+
+
+@in_place
+def _pop(engine, k):
+    """Remove link k from the heap."""
+    totals, place = engine.totals[0], engine.links[k].place
+    totals.changing -= 1
+    if place < totals.changing:
+        _put(engine, engine.heap[totals.changing], place)
+
+
+@in_place
+def _put(engine, k, at):
+    """Insert link k into the heap, where the place `at` is free."""
+    links, heap, count = engine.links, engine.heap, engine.totals[0].changing
+    while at and _is_next(engine, k, heap[(at - 1) // 2]):
+        heap[at] = heap[(at - 1) // 2]
+        links[heap[at]].place = at
+        at = (at - 1) // 2
+    while True:
+        below = 2 * at + 1
+        if below + 1 < count and _is_next(engine, heap[below + 1], heap[below]):
+            below += 1
+        if below >= count or not _is_next(engine, heap[below], k):
+            break
+        heap[at] = heap[below]
+        links[heap[at]].place = at
+        at = below
+    heap[at] = k
+    links[k].place = at
+
+
+@in_place
+def _is_next(engine, k, other):
+    """Whether the next flow on link k goes before the next flow on another link."""
+    one, two = engine.links[k], engine.links[other]
+    if one.size > two.size * _ABOVE or two.size > one.size * _ABOVE:
+        return one.size < two.size
+    return _precedes(engine, one.flow, two.flow)
+
+
+# --- what the loop calls ---------------------------------------------------------------
+@inlined
+def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
+    """Serve flows again after some have ended; return `REDO` if a new copy is worthwhile."""
+    totals = engine.totals[0]
+    if totals.ended:
+        if _MOST_GONE * (totals.gone + totals.ended) > engine.lists.shape[1]:
+            return REDO
+        _update_rates(engine)
+    for i in engine.lists[_MOVING][:totals.moving]:
+        flow = engine.flows[i]
+        if flow.stale != MOVED:
+            flow.stale = MOVED
+            engine.coflows[flow.coflow].stale = 1
+            mark_started(coflows[engine.coflows[flow.coflow].row], state)
+    return WAITS
+
+
+@in_place
+def _find_end(engine, _coflows, state):
+    """Find when the next flow ends; see `loop.find_end`."""
+    dt = np.inf
+    for i in engine.lists[_MOVING][:engine.totals[0].moving]:
+        flow = engine.flows[i]
+        if 0.0 < flow.left < dt * flow.rate:
+            dt = flow.left / flow.rate
+    state.dt, state.end = dt, state.now + dt
+
+
+@in_place
+def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
+    """Move bytes for `dt` seconds; see `loop.advance`."""
+    totals, paths = engine.totals[0], engine.paths
+    for i in engine.lists[_MOVING][:totals.moving]:
+        flow = engine.flows[i]
+        before = flow.left
+        if before == 0.0:  # it has ended, which is not noticed yet
+            continue
+        flow.left -= flow.rate * dt
+        if flow.left <= flow.floor + flow.rate * slack:
+            flow.left = 0.0
+            engine.lists[_ENDED, totals.ended] = i
+            totals.ended += 1
+            end_flow(coflows, engine.coflows[flow.coflow].row, pools[0][flow.row], now, state,
+                     finished)
+        if len(carried):
+            for h in range(paths.shape[1]):
+                if paths[i, h].link < len(carried):
+                    carried[paths[i, h].link] += before - flow.left
+
+
+@in_place
+def _leave(engine, coflows, pools, state):
+    """Write bytes to the rows, and also rates unless new ones are about to be set."""
+    in_force = state.reason == WAITS or state.only_moves == 1
+    for k in range(len(engine.coflows)):
+        mine = engine.coflows[k]
+        if not mine.stale or mine.row < 0:
+            continue
+        mine.stale = 0
+        row = coflows[mine.row]
+        begin_row(row)
+        for i in range(mine.first, mine.stop):
+            flow = engine.flows[i]
+            if flow.left > 0.0 and flow.stale != 0:
+                write_flow(row, pools[0][flow.row], flow.left, flow.rate if in_force else 0.0,
+                           state.now)
+            elif flow.left > 0.0:
+                row.base += flow.left
+                row.finish = np.inf
+            flow.stale = 0
+
+
+#: See `loop_of`.
+run = loop_of("flow_order", find_rates=_find_rates, find_end=_find_end, crossing_in=never,
+              advance=_advance, write_rows=write_nothing, join=join_never, leave=_leave)
+
+_copy_rows, _serve_all, _resume = map(Direct, (copy_rows, serve_all, resume))
