@@ -19,18 +19,19 @@ ROUNDINGS = 4 * np.finfo(np.float64).eps
 #: A flow of fewer bytes counts as empty: divisions by its bytes would leave the range of floats.
 LEAST_BYTES = 1e-100
 
-#: A flow. It crosses ``hops`` links, those of the HOP rows from ``hop`` on. ``finish`` is
-#: when it ends at its present rate, ``weight`` its weight where the fabric shares fairly,
+#: A flow of ``size`` bytes from ``src`` to ``dst``, of which it has ``remaining``. It crosses
+#: ``hops`` links, those of the HOP rows from ``hop`` on. ``finish`` is when it ends at its present
+#: ``rate``, ``weight`` its weight where the fabric shares fairly,
 #: ``payload`` its bytes without headers, ``latency`` that of its path, ``index`` its place in the
 #: stage's list.
 FLOW = row_type([("size", "f8"), ("remaining", "f8"), ("rate", "f8"), ("finish", "f8"),
                  ("weight", "f8"), ("payload", "f8"), ("latency", "f8"), ("hop", "i8"),
                  ("hops", "i4"), ("src", "i4"), ("dst", "i4"), ("index", "i4")])
 
-#: A flow on a link; ``slot`` is the link's place among the loads of the coflow.
+#: A flow on a ``link``; ``slot`` is the link's place among the loads of the coflow.
 HOP = row_type([("link", "i8"), ("slot", "i8")])
 
-#: The bytes that a coflow has to send over one link, all its flows together.
+#: A coflow on a ``link``: ``nbytes`` are what all its flows have to send over it.
 LOAD = row_type([("link", "i8"), ("nbytes", "f8")])
 
 #: What goes on when a coflow has completed: the next coflow of its chain, at once or after a pause;
@@ -38,7 +39,8 @@ LOAD = row_type([("link", "i8"), ("nbytes", "f8")])
 #: graph.
 NEXT_IN_CHAIN, WAITED, REPORTED, IN_GRAPH = 1, 2, 3, 4
 
-#: An active coflow. What is left to send is ``left`` times what its FLOW and LOAD rows
+#: An active coflow of a ``job``, with ``total`` bytes in the ``flows``, ``hops`` and ``loads`` rows
+#: from ``flow``, ``hop`` and ``load`` on. What is left to send is ``left`` times what its FLOW and LOAD rows
 #: say: policies that keep a coflow's flows in step change one number here (``left``, at
 #: ``speed`` per second) and never touch the flows. ``base`` is the sum of the flows'
 #: ``remaining``, ``gamma`` the effective bottleneck of the LOAD rows; ``fresh`` is 2 if both
@@ -66,7 +68,7 @@ COFLOW = row_type([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "
                    ("unit", "i8"), ("overhead", "f8"), ("arrives", "f8"), ("reach", "f8"),
                    ("payload", "f8")])
 
-#: A job: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
+#: A job, with its ``arrival``: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
 #: too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows that it has
 #: not emitted yet, ``predicted`` what that is predicted to be, ``longest`` the longest gamma of
 #: those that it has, ``active`` the number of its active coflows, ``gpus`` those that it holds,
@@ -122,7 +124,8 @@ GRAPHS = row_type([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", 
 #: completed, or it ``only_moves`` bytes until ``notice``; with ``together``, flows that end within
 #: a few roundings end at once. ``decides`` says that the next rates are a decision, ``reason`` why
 #: the loop has stopped, ``link`` which link is overloaded, ``shows`` that coflows have come, begun
-#: or ended, or that there was a decision: with ``stepwise``, the loop is held then.
+#: or ended, or that there was a decision: with ``stepwise``, the loop is held then. After ``steps`` steps it
+#: returns, so that Python can handle signals.
 LOOP = row_type([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
                  ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
                  ("pause", "i8"), ("count", "i8"), ("key", "i8"),

@@ -16,6 +16,7 @@ COFLOWS = row_type([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"
                     ("deadline_s", "f8"), ("sent", "f8"), ("total", "f8"), ("remaining", "f8"),
                     ("gamma", "f8"), ("nominal_gamma", "f8"), ("longest", "f8")])
 
+#: What it sees of each job; again, the names are those of `FabricView`.
 JOBS = row_type([("active", "i8"), ("completed", "i8"), ("arrival_s", "f8"), ("attained", "f8"),
                  ("active_gamma", "f8"), ("longest_gamma", "f8"), ("predicted_s", "f8"),
                  ("ahead_s", "f8")])
@@ -93,7 +94,7 @@ RULE = row_type([("most", "f8"), ("by_place", "i8"), ("stretch", "i8"), ("by_job
                  ("place", "i8")])
 
 #: Whether a rule is told the time, and the columns of `COFLOWS` and `JOBS` that it reads. It may
-#: always read the job of a coflow, whatever it says here.
+#: always read the job of a coflow, whatever it says here. The names are those of `FabricView`.
 READS = row_type([("now", "?"), *((name, "?") for name in [
     *COFLOWS.names, *JOBS.names])])  # type: ignore[misc]
 
