@@ -88,7 +88,7 @@ def _is_late(filling, link, level):
     return False
 
 
-@inlined
+@in_place
 def _next_of(order, first, unfrozen, left):
     """Return the link with the lowest level among the next few, -1 if there is none.
 
@@ -173,7 +173,7 @@ def release_members(first, stop, share, others, unfrozen, left, full_at, level):
                 left[others[m, h]] -= share[m] * level
 
 
-@in_place
+@inlined
 def release_all(weights, unfrozen, lefts, level):
     """Subtract the flows of a full link from all other links, in a vectorized loop."""
     for m in range(len(weights)):
