@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.heap import heap_up, pop, sink
+from netsim.fabric.kernels.heap import TOP, heap_up, pop, sink
 
 #: Relative error of a level by rounding.
 ROUNDED = 1e-11
@@ -51,7 +51,7 @@ def freeze_of(release):
         """
         unfrozen, left, full_at = filling.unfrozen, filling.left, filling.full_at
         highest = speed = 0.0
-        first = count = 0
+        first, count = TOP, 0
         stop = len(order)
         while first < stop and grows > 0.0:
             if len(levels):
@@ -116,7 +116,7 @@ def _next_of(order, first, unfrozen, left):
     return link, first + 1
 
 
-@in_place
+@inlined
 def _lowest_of(heap, levels, stop, unfrozen, left):
     """Remove the link with the lowest level from a heap; return it, or -1, and the heap's end.
 
@@ -129,7 +129,7 @@ def _lowest_of(heap, levels, stop, unfrozen, left):
             level = max(left[link], 0.0) / unfrozen[link]
             if level > levels[0]:
                 levels[0] = level
-                sink(levels, heap, 0, stop)
+                sink(levels, heap, TOP, stop)
                 continue
         heap[stop - 1] = pop(levels, heap, stop)
         stop -= 1
@@ -173,7 +173,7 @@ def release_members(first, stop, share, others, unfrozen, left, full_at, level):
                 left[others[m, h]] -= share[m] * level
 
 
-@in_place
+@inlined
 def release_all(weights, unfrozen, lefts, level):
     """Subtract the flows of a full link from all other links, in a vectorized loop."""
     for m in range(len(weights)):

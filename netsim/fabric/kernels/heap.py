@@ -7,7 +7,12 @@ class of flows, are merged; they are skew heaps, linked in the rows of the flows
 
 from __future__ import annotations
 
+import numpy as np
+
 from netsim.fabric.kernels import in_place, inlined
+
+#: The place of the top. Numba compiles functions once more for arguments that are literals.
+TOP = np.int64(0)
 
 
 @in_place
@@ -39,7 +44,7 @@ def pop(keys, items, count):
     """Remove the item on top of a heap of `count` items, and return it."""
     item = items[0]
     keys[0], items[0] = keys[count - 1], items[count - 1]
-    sink(keys, items, 0, count - 1)
+    sink(keys, items, TOP, count - 1)
     return item
 
 
@@ -60,7 +65,7 @@ def sort(items):
     heap_up(items, items)
     for stop in range(len(items) - 1, 0, -1):
         items[0], items[stop] = items[stop], items[0]
-        sink(items, items, 0, stop)
+        sink(items, items, TOP, stop)
     for at in range(len(items) // 2):
         other = len(items) - 1 - at
         items[at], items[other] = items[other], items[at]

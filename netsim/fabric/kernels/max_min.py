@@ -134,7 +134,7 @@ def _join_class(engine, coflow, flows, hops, f):
     return True
 
 
-@in_place
+@inlined
 def _weigh(engine, c, weight):
     """Add a weight, which may be negative, to what a class wants."""
     row, links, paths = engine.state[0], engine.links, engine.paths
@@ -223,7 +223,7 @@ def _new_class(engine, coflow, flow, hops, weight):
         for g in range(paths.shape[2] - 1):
             engine.others[m, g] = paths[PATH, c, g + (g >= h)]
     if engine.table.shape[1] and not row.plain:
-        count_class(engine.table, paths, c, 1)
+        count_class(engine.table, paths, c, 1.0)
     return c
 
 
@@ -287,7 +287,7 @@ def _remove(engine, c):
     swap(engine, row.tracked, row.classes)
     c = row.classes
     if engine.table.shape[1] and not row.plain:
-        count_class(engine.table, paths, c, -1)
+        count_class(engine.table, paths, c, -1.0)
     for h in range(paths.shape[2]):
         at = paths[PATH, c, h]
         if at == len(links) - 1:
@@ -357,18 +357,17 @@ def _find_rates(engine, coflows, _jobs, pools, capacity, loop):
         set_rates(engine)
     else:
         flush(engine)
-    if row.tracked == row.classes:
-        begin(engine, loop.now)
+    begin(engine)
     loop.decides &= row.classes > 0  # else no flow is left to share
     return WAITS
 
 
-@in_place
+@inlined
 def _find_end(engine, _coflows, loop):
     """Find when the next flow ends, among all once the epoch is over; see `loop.find_end`."""
     row = engine.state[0]
     if row.keeps_ends:
-        _, end = next_class(row, engine.progress, engine.numbers, engine.ends)
+        _, end = next_class(row, engine.progress, engine.numbers, engine.ends, engine.ending)
         loop.end = max(end, loop.now)
         loop.dt = loop.end - loop.now
         return
@@ -388,14 +387,14 @@ def _soonest_tracked(count, progress):
     return soonest
 
 
-@in_place
+@inlined
 def _join(engine, coflows, pools):
     """Add the coflows that the engine does not have yet; return whether there was room."""
     flush(engine)
     return add_coflows(engine, coflows, pools[0], pools[1])
 
 
-@in_place
+@inlined
 def _leave(engine, _coflows, _pools, _loop):
     """Flush the progress of deferred classes before the loop returns."""
     flush(engine)
@@ -427,7 +426,7 @@ def _advance(engine, coflows, pools, capacity, dt, now, slack, loop, finished, c
             while row.classes == here and head_left[c] <= floor[c] + rate[c] * slack:
                 _end(engine, coflows, pools[0], c, now, loop, finished)
     while row.keeps_ends:
-        c, end = next_class(row, progress, engine.numbers, engine.ends)
+        c, end = next_class(row, progress, engine.numbers, engine.ends, engine.ending)
         if c < 0 or (end > now + slack
                      and left_of(row, progress, c) > floor[c] + rate[c] * slack):
             break

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.filling import ROUNDED, freeze_of, release_all, release_members
+from netsim.fabric.kernels.filling import ROUNDED, freeze_of, release_all
 from netsim.fabric.kernels.heap import heap_up, pop, rise
 from netsim.fabric.kernels.max_min_state import (
     ALL,
@@ -57,7 +57,7 @@ _TRACES = 5e6
 
 @in_place
 def count_class(table, paths, c, by):
-    """Count a class that has come (`by` = 1) or gone (`by` = -1)."""
+    """Count a class that has come (`by` = 1.0) or gone (`by` = -1.0)."""
     link, other = _links_of(table, paths, c)
     for here, there in ((link, other), (other, link)):
         table[PAIRS, here, there] += by
@@ -84,7 +84,7 @@ def _links_of(table, paths, c):
     return paths[PATH, c, 0], paths[PATH, c, 1] if wide else np.uint32(table.shape[1] - 1)
 
 
-@in_place
+@inlined
 def see_weight(row, weight):
     """Record a weight in use."""
     row.light = min(row.light, weight)
@@ -104,7 +104,7 @@ def sum_up(engine):
     for c in range(row.classes):
         weight = engine.numbers[engine.classes[c].unit].weight
         see_weight(row, weight)
-        count_class(table, engine.paths, c, 1)
+        count_class(table, engine.paths, c, 1.0)
         add_weight(table, engine.paths, engine.links, row, c, weight * engine.classes[c].flows)
     row.changed = 0
 
@@ -220,7 +220,7 @@ _CROWDED = 6
 
 
 class Filling(NamedTuple):
-    """A filling of `kernels.filling` with classes as members, and what releases them."""
+    """A filling of `kernels.filling` with classes as members, and what freezes them."""
 
     links: NDArray[Any]
     share: NDArray[np.float64]
@@ -252,15 +252,18 @@ def _release(filling, link, level):
             _count_off(table[PAIRS, link, at.low:at.high], filling.classes_left[at.low:at.high],
                        unfrozen[at.low:at.high])
     elif row.plain and filling.others.shape[1] == 1:
-        release_members(at.first, at.stop, filling.share, filling.others, unfrozen, left,
-                        filling.full_at, level)
+        # Frozen classes need no test: of their other link, which is full, no more is read.
+        for m in range(np.uint64(at.first), np.uint64(at.stop)):
+            other, wants = filling.others[m, 0], filling.members[m].share
+            unfrozen[other] -= wants
+            left[other] -= wants * level
     else:
         _release_marked(filling, at, level, row.plain == 1)
 
 
 @inlined
 def _release_marked(filling, at, level, plain):
-    """As `release_members`, for long paths, and for weights whose sums pick up rounding errors.
+    """Remove classes of long paths, or of weights whose sums pick up rounding errors.
 
     On a long path, a look at each link would take longer than a mark that the class still grows.
     """
@@ -294,47 +297,69 @@ def _count_off(pairs, counts, unfrozen):
 _freeze = freeze_of(_release)
 
 
-@in_place
-def _fill(engine, order, keys, grows):
-    """Freeze links in this order or, with keys, the lowest level first; see `filling`.
+@inlined
+def find_levels(engine, capacity):
+    """Compute the level at which each link is full, or repair the few levels that may change."""
+    row = engine.state[0]
+    sparse = _SPARSE if engine.paths.shape[2] <= 2 else _SPARSE_LONG
+    pays = (row.plain and row.classes <= max(sparse * row.used, len(capacity))
+            and row.due * _FEW_TOUCHED <= len(capacity))
+    if not _repair(row, engine.links, engine.levels, engine.lists, engine.members, engine.others,
+                   capacity, pays):
+        _fill(engine, capacity)
+    row.stale = 0
 
-    Return the weight of the flows that still grow, and how many links in `QUEUE` came too late.
-    """
-    levels = engine.levels
+
+@in_place
+def _fill(engine, capacity):
+    """Fill all links, in the order of a guess while there is one, else the lowest level first."""
+    row, levels, order = engine.state[0], engine.levels, engine.lists[ORDER]
     filling = Filling(
         engine.links, engine.members["share"], engine.others, levels[UNFROZEN], levels[LEFT],
         levels[FULL_AT], levels[CLASSES_LEFT], engine.progress[GROWS], engine.lists[FROZEN],
         engine.state, engine.members, engine.numbers, engine.table)
-    _, _, grows, late = _freeze(order, keys, grows, filling, engine.lists[QUEUE])
-    return grows, late
-
-
-@in_place
-def find_levels(engine, capacity):
-    """Compute the level at which each link is full, or repair the few levels that may change."""
-    row = engine.state[0]
-    if _repair(engine, capacity):
-        _forget_joined(engine)
-        row.stale = 0
-        return
     row.moved = ALL
-    for _ in range(_ATTEMPTS):
-        if row.frozen == 0 or row.wrong > _MOST_WRONG:  # nothing to go by
+    for attempt in range(_ATTEMPTS + 1):
+        guessed = keys = 0
+        # Without the order of a last fill, or if that proves quite wrong, there is nothing to go by.
+        if attempt < _ATTEMPTS and row.frozen > 0 and row.wrong <= _MOST_WRONG:
+            guessed = _guess(engine)
+        if not guessed:
+            _forget_levels(engine)
+        grows = _thaw(engine, capacity)
+        if not guessed:
+            keys = _list_by_level(order, levels, len(capacity))
+        _, _, grows, late = _freeze(order[:guessed + keys], levels[KEYS, :keys], grows, filling,
+                                    engine.lists[QUEUE])
+        row.wrong = 0
+        if guessed:
+            _check(engine, grows, late, capacity)
+        if row.wrong == 0:
             break
-        count = _guess(engine)
-        if count == 0:
-            break
-        grows, late = _fill(engine, engine.lists[ORDER, :count], engine.levels[KEYS, :0],
-                            _thaw(engine, capacity))
-        row.stale = row.wrong = 0
-        _check(engine, grows, late, capacity)
-        if not row.stale:
-            return
-    _search(engine, capacity)
-    row.stale = row.wrong = row.joined = 0
 
 
-@in_place
+@inlined
+def _forget_levels(engine):
+    """Reset all links to not full, and to links that no flow has joined."""
+    for link in range(len(engine.links)):
+        engine.levels[FULL_AT, link] = engine.links[link].least = np.inf
+        engine.links[link].more = 0.0
+    engine.state[0].joined = 0
+
+
+@inlined
+def _list_by_level(order, levels, count):
+    """Make a heap of the links on which flows grow, by their levels; return their number."""
+    keys, found = levels[KEYS], 0
+    for link in range(count):
+        if levels[UNFROZEN, link] > 0.0:
+            order[found], keys[found] = link, levels[LEFT, link] / levels[UNFROZEN, link]
+            found += 1
+    heap_up(keys[:found], order[:found])
+    return found
+
+
+@inlined
 def _thaw(engine, capacity):
     """Reset all flows to grow from 0; return their total weight, inf if it may be inexact."""
     row, links, levels = engine.state[0], engine.links, engine.levels
@@ -383,11 +408,11 @@ def _guess(engine):
         if links[link].least < np.inf:
             order[count], keys[count] = link, links[link].least
             count += 1
-    _forget_joined(engine)
+    _forget_joined(row, links, engine.lists)
     return count if _insert(order[:count], keys[:count]) else 0
 
 
-@in_place
+@inlined
 def _insert(order, keys):
     """Sort links by level, stably, by insertion; return False if that takes too long."""
     moves = _MOVES * len(order)
@@ -405,11 +430,10 @@ def _insert(order, keys):
 
 
 @inlined
-def _forget_joined(engine):
+def _forget_joined(row, links, lists):
     """Clear the list of links that flows have joined, with their lower bounds of the level."""
-    row = engine.state[0]
     for k in range(row.joined):
-        link = engine.links[engine.lists[JOINED, k]]
+        link = links[lists[JOINED, k]]
         link.more = 0.0
         link.least = np.inf
     row.joined = 0
@@ -417,24 +441,25 @@ def _forget_joined(engine):
 
 @inlined
 def _check(engine, grows, late, capacity):
-    """Check a fill in a guessed order; if it is wrong, set ``stale`` and improve the guess.
+    """Check a fill in a guessed order, and improve the guess where it is wrong.
 
     The result is right if each flow crosses a full link on which no flow is faster, and no link is
     overloaded. A link that fails this check gets another place in the next guess.
     """
-    row, levels = engine.state[0], engine.levels
-    for k in range(late):
-        link = engine.lists[QUEUE, k]
-        _put_elsewhere(engine, link, capacity[link])
+    row, levels, wrong = engine.state[0], engine.levels, engine.lists[QUEUE]
+    row.wrong = late
     for link in range(len(capacity)):
         if levels[FULL_AT, link] == np.inf:
             waits = (grows > 0.0 and levels[UNFROZEN, link] > 0.0 if row.plain
                      else levels[CLASSES_LEFT, link] > 0.0)
             if waits or levels[LEFT, link] < -ROUNDED * capacity[link]:
-                _put_elsewhere(engine, link, capacity[link])
+                wrong[row.wrong] = link
+                row.wrong += 1
+    for k in range(row.wrong):
+        _put_elsewhere(engine, wrong[k], capacity[wrong[k]])
 
 
-@in_place
+@inlined
 def _put_elsewhere(engine, link, capacity):
     """Estimate the level of a link that was in the wrong place, for the next guess."""
     row, at, full_at = engine.state[0], engine.links[link], engine.levels[FULL_AT]
@@ -457,26 +482,6 @@ def _put_elsewhere(engine, link, capacity):
         engine.lists[JOINED, row.joined] = link
         row.joined += 1
     at.least = min(at.least, level)
-    row.stale = 1
-    row.wrong += 1
-
-
-@inlined
-def _search(engine, capacity):
-    """Freeze the link with the lowest level, again and again, until all flows are frozen."""
-    levels = engine.levels
-    for link in range(len(engine.links)):
-        levels[FULL_AT, link] = engine.links[link].least = np.inf
-        engine.links[link].more = 0.0
-    grows, count = _thaw(engine, capacity), 0
-    for link in range(len(capacity)):
-        if levels[UNFROZEN, link] > 0.0:
-            engine.lists[ORDER, count] = link
-            levels[KEYS, count] = levels[LEFT, link] / levels[UNFROZEN, link]
-            count += 1
-    heap, keys = engine.lists[ORDER, :count], levels[KEYS, :count]
-    heap_up(keys, heap)
-    _fill(engine, heap, keys, grows)
 
 
 # --- a repair ------------------------------------------------------------------------------
@@ -512,41 +517,38 @@ def note(row, links, lists, link):
         row.due += 1
 
 
-@inlined
-def _repair(engine, capacity):
-    """Repair levels if that takes little time; return whether it did.
+@in_place
+def _repair(row, links, levels, lists, members, others, capacity, pays):
+    """Repair levels, if that pays and takes little time; return whether they are right.
 
     If so, `MOVED` lists the links with flows that may have another rate. The freezing order of the
     last fill is then no longer valid.
     """
-    row, links, lists = engine.state[0], engine.links, engine.lists
-    sparse = _SPARSE if engine.paths.shape[2] <= 2 else _SPARSE_LONG
-    pays = (row.plain and row.classes <= max(sparse * row.used, len(capacity))
-            and row.due * _FEW_TOUCHED <= len(capacity))
     if pays:
         row.frozen = 0
         row.moved = row.due
         for k in range(row.due):
             lists[MOVED, k] = lists[QUEUE, k]
             links[lists[QUEUE, k]].moved = 1
-        _examine_due(row, links, engine.levels, lists, engine.members, engine.others, capacity)
+        _examine_due(row, links, levels, lists, members, others, capacity)
         for k in range(row.moved):
             links[lists[MOVED, k]].moved = 0
-        pays = row.due == 0
+    done = pays and row.due == 0
+    if done:
+        _forget_joined(row, links, lists)
     for k in range(row.due):
         links[lists[QUEUE, k]].due = 0
     row.due = 0
-    return pays
+    return done
 
 
-@in_place
+@inlined
 def _examine_due(row, links, levels, lists, members, others, capacity):
     """Examine due links, the lowest level first, and their neighbours, unless it takes too long.
 
     In this order, most links are right at the first look.
     """
     queue, keys, full_at, left = lists[QUEUE], levels[KEYS], levels[FULL_AT], levels[LEFT]
-    share = members["share"]
     for k in range(row.due):
         keys[k] = full_at[queue[k]]
     heap_up(keys[:row.due], queue[:row.due])
@@ -557,7 +559,7 @@ def _examine_due(row, links, levels, lists, members, others, capacity):
         looks -= 1
         at, before = links[link], full_at[link]
         at.due = 0
-        level, free = _level_of(at, share, others, full_at, before, capacity[link])
+        level, free = _level_of(at, members, others, full_at, before, capacity[link])
         if level == np.inf:
             left[link] = free
         if level == before or abs(level - before) <= _CLOSE * min(level, before):
@@ -567,12 +569,12 @@ def _examine_due(row, links, levels, lists, members, others, capacity):
             at.moved = 1
             lists[MOVED, row.moved] = link
             row.moved += 1
-        _see_neighbours(row, links, at, keys, full_at, left, queue, share, others, before, level,
+        _see_neighbours(row, links, at, keys, full_at, left, queue, members, others, before, level,
                         capacity)
 
 
 @inlined
-def _see_neighbours(row, links, at, keys, full_at, left, queue, share, others, before, level,
+def _see_neighbours(row, links, at, keys, full_at, left, queue, members, others, before, level,
                     capacity):
     """Queue the links whose level may change because this link's level did.
 
@@ -590,7 +592,7 @@ def _see_neighbours(row, links, at, keys, full_at, left, queue, share, others, b
             if links[other].due or other >= len(capacity):
                 continue
             if known and full_at[other] == np.inf:
-                left[other] -= share[m] * (rate - was)
+                left[other] -= members[m].share * (rate - was)
                 if left[other] > _SCARCE * capacity[other]:
                     continue
             links[other].due = 1
@@ -600,7 +602,7 @@ def _see_neighbours(row, links, at, keys, full_at, left, queue, share, others, b
 
 
 @inlined
-def _level_of(at, share, others, full_at, level, capacity):
+def _level_of(at, members, others, full_at, level, capacity):
     """Return the level at which a link is full, given those of others, and what is left below it.
 
     The level is inf if the link is not full.
@@ -615,8 +617,9 @@ def _level_of(at, share, others, full_at, level, capacity):
             rate = _limit_elsewhere(others, full_at, m)
             # Selected, not branched on, as it cannot be foreseen which of the two it is.
             below = rate < level
-            held += share[m] * (rate if below else 0.0)
-            wants += 0.0 if below else share[m]
+            share = members[m].share
+            held += share * (rate if below else 0.0)
+            wants += 0.0 if below else share
             highest = max(highest, rate if below else -1.0)
             lowest = min(lowest, np.inf if below else rate)
         if wants > 0.0:

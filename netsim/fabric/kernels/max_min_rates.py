@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.heap import heap_up, pop, rise, sink
+from netsim.fabric.kernels.heap import TOP, heap_up, pop, rise, sink
 from netsim.fabric.kernels.lazy import send
 from netsim.fabric.kernels.max_min_state import (
     ALL,
@@ -51,17 +51,22 @@ def set_rates(engine):
     """Set the rates of tracked classes, if levels have moved since."""
     row = engine.state[0]
     if row.moved == ALL:
-        _set_all(engine)
+        _set_tracked(engine)
     else:
         _set_moved(engine)
     row.moved = 0
 
 
+@inlined
+def _set_tracked(engine):
+    count = engine.state[0].tracked
+    _set_all(engine.state[0], engine.levels[FULL_AT], engine.progress[RATE, :count],
+             engine.paths[PATH, :count], engine.classes, engine.numbers)
+
+
 @in_place
-def _set_all(engine):
-    """Give each tracked class the lowest level on its path, times its weight."""
-    count, full_at = engine.state[0].tracked, engine.levels[FULL_AT]
-    rates, paths = engine.progress[RATE, :count], engine.paths[PATH, :count]
+def _set_all(row, full_at, rates, paths, classes, numbers):
+    """Give each of these classes the lowest level on its path, times its weight."""
     if paths.shape[1] == 2:
         for c in range(len(rates)):
             rates[c] = min(full_at[paths[c, 0]], full_at[paths[c, 1]])
@@ -71,9 +76,9 @@ def _set_all(engine):
             for h in range(paths.shape[1]):
                 lowest = min(lowest, full_at[paths[c, h]])
             rates[c] = lowest
-    if not engine.state[0].plain:
+    if not row.plain:
         for c in range(len(rates)):
-            rates[c] *= engine.numbers[engine.classes[c].unit].weight
+            rates[c] *= numbers[classes[c].unit].weight
 
 
 @inlined
@@ -97,15 +102,22 @@ def _set_moved(engine):
 
 
 # --- epochs ----------------------------------------------------------------------------------
+@inlined
+def begin(engine):
+    """Begin an epoch, once all rates are known, if that pays."""
+    row = engine.state[0]
+    if (row.tracked == row.classes and not row.keeps_ends and row.classes >= MANY
+            and row.reach > 0.0 and engine.past.shape[1] > 0):
+        _begin(engine)
+
+
 @in_place
-def begin(engine, now):
-    """Begin an epoch once all rates are known: move the classes to track to the front."""
+def _begin(engine):
+    """Move the classes that may end in the next epoch to the front, to be tracked."""
     row, progress = engine.state[0], engine.progress
-    if row.keeps_ends or row.classes < MANY or row.reach == 0.0 or engine.past.shape[1] == 0:
-        return
-    row.horizon = now + row.reach
+    row.horizon = row.now + row.reach
     most = _GROWS * _GROWS * row.reach
-    tracked, deferred = 0, row.classes
+    tracked, deferred = TOP, row.classes
     while tracked < deferred:
         if _is_near(progress, tracked, most):
             tracked += 1
@@ -145,20 +157,21 @@ def _mark(engine):
         full_then[lowest] = full_at[lowest]
 
 
-@in_place
+@inlined
 def holds(engine):
     """Return whether deferred classes, if any, can still be skipped."""
-    row, full_at, full_then = engine.state[0], engine.levels[FULL_AT], engine.levels[FULL_THEN]
-    if row.tracked == row.classes:
-        return True
-    if row.steps == LONGEST:
-        return False
+    row, first = engine.state[0], engine.progress.shape[1]
+    return row.tracked == row.classes or (row.steps < LONGEST and _grow_little(
+        engine.levels[FULL_AT], engine.levels[FULL_THEN], engine.numbers[first:first + row.split]))
+
+
+@inlined
+def _grow_little(full_at, full_then, coflows):
     for link in range(len(full_at)):
         if full_at[link] > _GROWS * full_then[link]:
             return False
-    first = engine.progress.shape[1]
-    for k in range(first, first + row.split):
-        if engine.numbers[k].weight > _GROWS * engine.numbers[k].then:
+    for k in range(len(coflows)):
+        if coflows[k].weight > _GROWS * coflows[k].then:
             return False
     return True
 
@@ -180,32 +193,36 @@ def remember(engine, dt):
     row.steps += 1
 
 
-@in_place
+@inlined
 def flush(engine):
     """Subtract what deferred classes have sent, and track all classes again."""
+    if engine.state[0].tracked < engine.state[0].classes:
+        _flush(engine)
+
+
+@in_place
+def _flush(engine):
     row, classes = engine.state[0], engine.classes
-    if row.tracked == row.classes:
-        return
     row.reach *= 0.8 if row.steps == LONGEST else 1.25
     past, behind, first = engine.past, len(engine.links), row.tracked
     seconds = past[behind + SECONDS, :row.steps]
     if row.plain:
-        _flush(engine, first, row.classes, seconds)
+        _send(engine, first, row.classes, seconds)
     else:
         for k in range(behind + SPLIT, behind + SPLIT + row.split):
             for t in range(row.steps):
                 past[k, t] *= seconds[t]
         for c in range(row.tracked, row.classes):  # those of a coflow mostly stand side by side
             if c + 1 == row.classes or classes[c + 1].unit != classes[first].unit:
-                _flush(engine, first, c + 1, _weights(engine, classes[first].unit, seconds))
+                _send(engine, first, c + 1, _weights(engine, classes[first].unit, seconds))
                 first = c + 1
     row.tracked = row.classes
-    _set_all(engine)
+    _set_tracked(engine)
     row.moved = 0
 
 
-@in_place
-def _flush(engine, first, stop, weights):
+@inlined
+def _send(engine, first, stop, weights):
     """Subtract what classes have sent, with the same weight in each step."""
     send(engine.progress[HEAD_LEFT, first:stop], engine.progress[FLOOR, first:stop],
          engine.paths[PATH, first:stop], engine.past, 0, weights)
@@ -246,52 +263,48 @@ def _end_of(progress, c):
     return progress[SEEN, c] + max(progress[HEAD_LEFT, c], 0.0) / rate if rate > 0.0 else np.inf
 
 
-@in_place
+@inlined
 def expect(engine, c):
     """Push a class's end if it is earlier now, after its rate or its flows have changed."""
-    row, number = engine.state[0], engine.classes[c].number
-    end, of_class = _end_of(engine.progress, c), engine.numbers[number]
-    if end >= of_class.listed:
-        return
-    if row.listed == len(engine.ends):
-        _drop_old(engine)
-    of_class.listed = end
-    new = engine.ends[row.listed]
-    new.at, new.number = end, number
-    rise(engine.ends["at"], engine.ends["number"], row.listed)
+    number = engine.classes[c].number
+    end = _end_of(engine.progress, c)
+    if end < engine.numbers[number].listed:
+        _push(engine.state[0], engine.classes, engine.numbers, engine.ends, engine.ending, end,
+              number)
+
+
+@in_place
+def _push(row, classes, numbers, ends, ending, end, number):
+    if row.listed == len(ends):  # with one entry per class, at least half of the space is free
+        row.listed = 0
+        for c in range(row.classes):
+            other = classes[c].number
+            if numbers[other].listed < np.inf:
+                ends[row.listed], ending[row.listed] = numbers[other].listed, other
+                row.listed += 1
+        heap_up(ends[:row.listed], ending[:row.listed])
+    numbers[number].listed = end
+    ends[row.listed], ending[row.listed] = end, number
+    rise(ends, ending, row.listed)
     row.listed += 1
 
 
-@inlined
-def _drop_old(engine):
-    """Rebuild the heap with one entry per class, so that at least half of its space is free."""
-    row, ends, kept = engine.state[0], engine.ends, 0
-    for c in range(row.classes):
-        number = engine.classes[c].number
-        if engine.numbers[number].listed < np.inf:
-            ends[kept].at, ends[kept].number = engine.numbers[number].listed, number
-            kept += 1
-    row.listed = kept
-    heap_up(ends["at"][:kept], ends["number"][:kept])
-
-
 @in_place
-def next_class(row, progress, numbers, ends):
+def next_class(row, progress, numbers, ends, ending):
     """Return the class that ends next, and when; -1 and inf if no class sends."""
-    at, number = ends["at"], ends["number"]
     while row.listed > 0:
-        of_class = numbers[number[0]]
-        if at[0] == of_class.listed:
-            c = of_class.place
+        of_class = numbers[ending[0]]
+        if ends[0] == of_class.listed:
+            c = np.int64(of_class.place)
             end = _end_of(progress, c)
-            if end == at[0]:
-                return np.int64(c), end
+            if end == ends[0]:
+                return c, end
             of_class.listed = end
             if end < np.inf:
-                at[0] = end
-                sink(at, number, 0, row.listed)
+                ends[0] = end
+                sink(ends, ending, TOP, row.listed)
                 continue
-        pop(at, number, row.listed)
+        pop(ends, ending, row.listed)
         row.listed -= 1
     return -1, np.inf
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, row_type
+from netsim.fabric.kernels import in_place, inlined, row_type
 
 #: The sharing as a whole.
 #:
@@ -108,9 +108,6 @@ _CELL = row_type([("link", "u2"), ("other", "u2"), ("flow", "i4")])
 #: classes, as sums of weights other than 1 may be inexact.
 COMMON, PAIRS = range(2)
 
-#: An entry of the heap of ends: the class with a ``number`` ends ``at`` a time.
-_END = row_type([("at", "f8"), ("number", "i8")])
-
 #: Rows of `MaxMinState.past` behind those of links: the seconds of each step, scratch space, and
 #: then the weights of flows of coflows that split their weight.
 SECONDS, SCRATCH, SPLIT = range(3)
@@ -153,7 +150,8 @@ class MaxMinState(NamedTuple):
     #: its weight, those of unfinished flows first.
     cells: NDArray[Any]
     table: NDArray[np.float64]  #: empty if there are many links or long paths
-    ends: NDArray[Any]  #: of _END; empty without a heap
+    ends: NDArray[np.float64]  #: a heap of times; empty without one
+    ending: NDArray[np.int64]  #: the numbers of the classes that end then
     past: NDArray[np.float64]  #: by link: the levels, step by step; empty without epochs
 
 
@@ -179,13 +177,14 @@ def new_state(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any],
     numbers["listed"], numbers["free"] = np.inf, np.arange(size + splits)
     # Epochs are for many classes on short paths.
     steps = LONGEST if longest == 2 and size >= MANY and not deterministic_rounding else 0
+    ends = 0 if deterministic_rounding else 2 * size
     side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
     return MaxMinState(
         state, links, levels, np.empty((5, count + 1), np.int64), np.empty(places, _MEMBER),
         np.full((places, max(longest - 1, 1)), count, np.uint32), np.empty(size + 1, _CLASS),
         np.empty((5, size)), np.empty((2, size, longest), np.uint32), numbers,
         _no_flows(len(flows)), np.empty(len(flows) if side else 0, _CELL),
-        np.zeros((2, side, side)), np.empty(0 if deterministic_rounding else 2 * size, _END),
+        np.zeros((2, side, side)), np.empty(ends), np.empty(ends, np.int64),
         np.zeros((count + 1 + SPLIT + splits, steps)))
 
 
@@ -241,11 +240,7 @@ def moved(engine: MaxMinState, coflows: NDArray[Any], before: NDArray[np.int64],
 
 
 @in_place
-def swap(engine, one, two):
-    """Swap the places of two classes."""
-    if one == two:
-        return
-    classes, progress, paths = engine.classes, engine.progress, engine.paths
+def _swap(classes, progress, paths, numbers, members, nowhere, one, two):
     scratch = len(classes) - 1
     classes[scratch] = classes[one]
     classes[one] = classes[two]
@@ -256,7 +251,15 @@ def swap(engine, one, two):
         for k in range(2):
             paths[k, one, h], paths[k, two, h] = paths[k, two, h], paths[k, one, h]
     for c in (one, two):
-        engine.numbers[classes[c].number].place = c
+        numbers[classes[c].number].place = c
         for h in range(paths.shape[2]):
-            if paths[PATH, c, h] != len(engine.links) - 1:
-                engine.members[paths[SPOT, c, h]].place = c
+            if paths[PATH, c, h] != nowhere:
+                members[paths[SPOT, c, h]].place = c
+
+
+@inlined
+def swap(engine, one, two):
+    """Swap the places of two classes."""
+    if one != two:
+        _swap(engine.classes, engine.progress, engine.paths, engine.numbers, engine.members,
+              len(engine.links) - 1, one, two)
