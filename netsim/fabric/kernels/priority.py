@@ -35,6 +35,8 @@ from netsim.fabric.kernels.priority_rows import (
     write_back,
 )
 from netsim.fabric.kernels.priority_state import (
+    ADDED_UP,
+    AVAILABLE,
     CAPACITY,
     DUST_LEFT,
     FILL_KEY,
@@ -51,8 +53,6 @@ from netsim.fabric.kernels.priority_state import (
     MADD,
     MAXMIN,
     MOVING,
-    ON_LINK,
-    ON_QUEUE,
     ORDER,
     PATH,
     PLACES,
@@ -83,17 +83,17 @@ from netsim.fabric.kernels.rules import (
 
 # --- max-min fair within a coflow ----------------------------------------------------------
 @in_place
-def _fill(engine, coflow, which, left):
+def _fill(which, coflow, slots, share, others, by_slot, by_link, lists):
     """Share what is left among the flows of a coflow, max-min fairly; return whether any gets some.
 
     The freezing order of the last time is tried first. It is right if no slot comes too late and no
-    slot is overloaded. Otherwise the lowest level is searched for. `which` is the filling. `left`,
-    by link, is updated, and what the coflow uses of it is added to ``USED``.
+    slot is overloaded. Otherwise the lowest level is searched for. `which` is the filling. What is
+    left of links is updated, and what the coflow uses of it is added to ``USED``.
     """
-    _note_free(engine, coflow, which, left)
-    slots, used = engine.slots, engine.by_slot[USED]
-    wants, free = engine.by_slot[WANTS + which], engine.by_slot[FREE + which]
-    order, filled, places = engine.lists[ORDER + which], engine.lists[FILLED], engine.lists[PLACES]
+    _note_free(which, coflow, slots, share, others, by_slot, by_link)
+    wants, free, used = by_slot[WANTS + which], by_slot[FREE + which], by_slot[USED]
+    order, filled, places = lists[ORDER + which], lists[FILLED], lists[PLACES]
+    left = by_link[AVAILABLE + which]
     count = 0
     for k in range(coflow.slot, coflow.slot + coflow.slots):
         s = order[k]
@@ -104,13 +104,13 @@ def _fill(engine, coflow, which, left):
     if count == 0:
         return False
     filled = filled[:count]
-    filling = Filling(slots, engine.share, engine.others, engine.by_slot[UNFROZEN],
-                      engine.by_slot[FILL_LEFT], engine.by_slot[LEVEL + which])
-    heap = engine.lists[HEAP, :count]
+    filling = Filling(slots, share, others, by_slot[UNFROZEN], by_slot[FILL_LEFT],
+                      by_slot[LEVEL + which])
+    heap = lists[HEAP, :count]
     speed = _freeze_as_before(filled, coflow, filling, wants, left, heap)
     if speed < 0.0:
         speed = _freeze_by_level(filled, coflow, filling, wants, left, heap,
-                                 engine.by_slot[FILL_KEY, :count])
+                                 by_slot[FILL_KEY, :count])
     coflow.speed += speed
     for k in range(count):
         s = filled[k]
@@ -178,11 +178,10 @@ _freeze = freeze_of(_release)
 
 
 @in_place
-def _note_free(engine, coflow, which, left):
+def _note_free(which, coflow, slots, share, others, by_slot, by_link):
     """Update what flows want, from the slots that became full or are no longer full."""
-    slots, share, others, dust = (engine.slots, engine.share, engine.others,
-                                  engine.by_link[DUST_LEFT])
-    wants, free = engine.by_slot[WANTS + which], engine.by_slot[FREE + which]
+    wants, free = by_slot[WANTS + which], by_slot[FREE + which]
+    left, dust = by_link[AVAILABLE + which], by_link[DUST_LEFT]
     for s in range(coflow.slot, coflow.slot + coflow.slots):
         slot = slots[s]
         is_free = 1.0 if left[slot.link] > dust[slot.link] else 0.0
@@ -190,7 +189,7 @@ def _note_free(engine, coflow, which, left):
         if sign == 0.0:
             continue
         free[s] = is_free
-        engine.by_slot[LEVEL + which, s] = 0.0
+        by_slot[LEVEL + which, s] = 0.0
         if slot.begin >= 0:
             _add(share[slot.first:slot.stop],
                  wants[slot.begin:slot.begin + slot.stop - slot.first], sign)
@@ -300,19 +299,19 @@ def _leave(engine, rows, pools, state):
 
 @in_place
 def _write(engine, rows, flows, now, in_force):
-    """Compute bytes and rates of all flows, and write them to the rows."""
-    eager = engine.status[0].eager
-    if not eager:
-        for k in range(len(engine.coflows)):
-            if engine.coflows[k].steps:
-                flush(engine, engine.coflows[k])
-    if not in_force:
-        for r in range(len(engine.runs)):
-            engine.runs[r].busy = 0
-    elif not eager:
-        for k in engine.lists[MOVING, :engine.status[0].moving]:
-            _set_rates(engine, engine.coflows[k])
-    write_back(engine, rows, flows, now)
+    """Write the bytes of all flows to the rows, and their rates if these stay in force."""
+    status = engine.status[0]
+    for k in range(len(engine.coflows)):
+        coflow = engine.coflows[k]
+        if coflow.row < 0:
+            continue
+        if coflow.steps:
+            flush(engine, coflow)
+        if in_force and not (coflow.idle or status.eager):
+            _set_rates(coflow, status, engine.runs, engine.by_flow, engine.paths[PATH],
+                       engine.by_slot)
+        write_back(coflow, engine.runs, engine.flows, engine.by_flow, rows[coflow.row], flows, now,
+                   in_force)
 
 
 # --- one step --------------------------------------------------------------------------
@@ -321,7 +320,7 @@ def _serve(engine):
     """Set the rate of every flow."""
     status, coflows = engine.status[0], engine.coflows
     turn, moving = engine.lists[TURN, :status.coflows], engine.lists[MOVING]
-    left, dust = engine.by_link[ON_LINK], engine.by_link[DUST_LEFT]
+    left, dust = engine.by_link[AVAILABLE + REST], engine.by_link[DUST_LEFT]
     _begin_step(engine)
     if status.primary == MADD:
         for k in turn:
@@ -353,7 +352,7 @@ def _serve(engine):
 def _begin_step(engine):
     """Give links all of their bandwidth, or none before queues; keep what queues have given."""
     coflows, status = engine.coflows, engine.status[0]
-    left, capacity = engine.by_link[ON_LINK, :-1], engine.by_link[CAPACITY, :-1]
+    left, capacity = engine.by_link[AVAILABLE + REST, :-1], engine.by_link[CAPACITY, :-1]
     for n in range(len(left)):
         left[n] = capacity[n] if status.primary != QUEUES else 0.0
     for k in engine.lists[MOVING, :status.moving]:
@@ -374,16 +373,18 @@ def _is_passed_over(coflow, left, dust):
 @inlined
 def _serve_rest(engine, coflow):
     """Give a coflow its part of what is left, and set the rates of its flows or their bounds."""
-    status, left = engine.status[0], engine.by_link[ON_LINK]
+    status = engine.status[0]
     # If it got nothing of the rest in the last step, nor gets any now, rates are the same.
     stays = (status.primary == QUEUES and not status.eager
              and not (coflow.refilled or coflow.gains))
     if status.backfill == MAXMIN:
-        coflow.gains = _fill(engine, coflow, REST, left)
+        coflow.gains = _fill(REST, coflow, engine.slots, engine.share, engine.others,
+                             engine.by_slot, engine.by_link, engine.lists)
     elif status.backfill == GREEDY:
-        _note_free(engine, coflow, REST, left)
+        _note_free(REST, coflow, engine.slots, engine.share, engine.others, engine.by_slot,
+                   engine.by_link)
     if status.eager:
-        _set_rates(engine, coflow)
+        _set_rates(coflow, status, engine.runs, engine.by_flow, engine.paths[PATH], engine.by_slot)
         if status.backfill == GREEDY:
             _serve_greedily(engine, coflow)
     elif not stays or coflow.gains:
@@ -400,7 +401,7 @@ def _serve_queue(n, engine):
     coflows, slots, dust = engine.coflows, engine.slots, engine.by_link[DUST_LEFT]
     used, in_queue = engine.by_slot[USED], engine.by_slot[USED_IN_QUEUE]
     turn = engine.lists[TURN, :engine.status[0].coflows]
-    left, capacity = engine.by_link[ON_QUEUE], engine.by_link[CAPACITY, :-1]
+    left, capacity = engine.by_link[AVAILABLE + IN_QUEUE], engine.by_link[CAPACITY, :-1]
     queue, share = coflows[turn[n]].queue, coflows[turn[n]].queue_share
     for c in range(len(capacity)):
         left[c] = share * capacity[c]
@@ -418,7 +419,8 @@ def _serve_queue(n, engine):
             coflow.speed = 0.0
             for s in range(coflow.slot, coflow.slot + coflow.slots):
                 used[s] = 0.0
-            _fill(engine, coflow, IN_QUEUE, left)
+            _fill(IN_QUEUE, coflow, slots, engine.share, engine.others, engine.by_slot,
+                  engine.by_link, engine.lists)
             coflow.queue_speed = coflow.speed
             coflow.queue_top = coflow.top
             coflow.idle &= coflow.speed == 0.0
@@ -427,7 +429,7 @@ def _serve_queue(n, engine):
         else:
             for s in range(coflow.slot, coflow.slot + coflow.slots):
                 left[slots[s].link] -= in_queue[s]
-    _add_positive(engine.by_link[ON_LINK, :-1], left[:-1])
+    _add_positive(engine.by_link[AVAILABLE + REST, :-1], left[:-1])
     return n
 
 
@@ -442,7 +444,7 @@ def _add_positive(left, more):
 def _madd(engine, coflow):
     """Make the flows of a coflow end together on what is left; do nothing if a link is full."""
     slots, load, used = engine.slots, engine.by_slot[LOAD], engine.by_slot[USED]
-    left, dust = engine.by_link[ON_LINK], engine.by_link[DUST_LEFT]
+    left, dust = engine.by_link[AVAILABLE + REST], engine.by_link[DUST_LEFT]
     gamma = 0.0
     stale = False
     for s in range(coflow.slot, coflow.slot + coflow.slots):
@@ -450,7 +452,7 @@ def _madd(engine, coflow):
         if slot.open > 0:
             if left[slot.link] <= dust[slot.link]:
                 return
-            stale |= load[s] <= slot.known / 2
+            stale |= load[s] <= engine.by_slot[ADDED_UP, s] / 2
     if stale:
         flush(engine, coflow)
         _add_up(engine, coflow)
@@ -477,7 +479,7 @@ def _add_up(engine, coflow):
         for h in range(path.shape[1]):
             load[path[i, h]] += left[i]
     for s in range(coflow.slot, coflow.slot + coflow.slots):
-        engine.slots[s].known = load[s]
+        engine.by_slot[ADDED_UP, s] = load[s]
 
 
 @inlined
@@ -502,25 +504,23 @@ def _gets(by_slot, slot, filling):
 
 
 @in_place
-def _set_rates(engine, coflow):
+def _set_rates(coflow, status, runs, by_flow, paths, by_slot):
     """Give the flows of a coflow the sum of their rates from MADD and the fillings.
 
     Of x bytes, a flow sends x/whole per second by MADD, and f by the fillings. After t seconds,
     left = x - (x/whole + f) t and gamma = whole - t, so its rate is left/gamma + f whole/gamma.
     """
     times = coflow.whole / coflow.gamma if coflow.gamma > 0.0 else 1.0
-    by_slot, status = engine.by_slot, engine.status[0]
     for r in range(coflow.run, coflow.run + coflow.runs):
-        run = engine.runs[r]
+        run = runs[r]
         holds = status.primary == QUEUES and _gets(by_slot, run.slot, IN_QUEUE)
         gets = _gets(by_slot, run.slot, REST)
         run.busy = holds or gets or coflow.gamma > 0.0
         run.idle &= not run.busy
         if not run.busy:
             continue
-        left = engine.by_flow[LEFT, run.first:run.stop]
-        rate = engine.by_flow[RATE, run.first:run.stop]
-        path = engine.paths[PATH, run.first:run.stop]
+        left, rate = by_flow[LEFT, run.first:run.stop], by_flow[RATE, run.first:run.stop]
+        path = paths[run.first:run.stop]
         for i in range(len(rate)):
             rate[i] = left[i] / coflow.gamma if coflow.gamma > 0.0 else 0.0
         if holds:
@@ -548,7 +548,7 @@ def _add_levels(rate, left, path, level, slot, times):
 def _serve_greedily(engine, coflow):
     """Give each flow of a coflow, in list order, all that its links have left."""
     slots, path, rate = engine.slots, engine.paths[PATH], engine.by_flow[RATE]
-    left, dust = engine.by_link[ON_LINK], engine.by_link[DUST_LEFT]
+    left, dust = engine.by_link[AVAILABLE + REST], engine.by_link[DUST_LEFT]
     used, nowhere = engine.by_slot[USED], len(slots) - 1
     for r in range(coflow.run, coflow.run + coflow.runs):
         run = engine.runs[r]

@@ -36,26 +36,6 @@ from netsim.fabric.kernels.priority_state import (
 
 
 @in_place
-def begin_record(engine):
-    """Begin with an empty record; store the least bytes left of each run."""
-    left, floor = engine.by_flow[LEFT], engine.by_flow[FLOOR]
-    for k in range(len(engine.coflows)):
-        coflow = engine.coflows[k]
-        coflow.steps = coflow.shares = 0
-        coflow.clock = 0.0
-        coflow.renewed = 1
-    for r in range(len(engine.runs)):
-        run = engine.runs[r]
-        _rewind(run)
-        run.least = np.inf
-        run.floor = 0.0
-        for i in range(run.first, run.stop):
-            if left[i] > 0.0:
-                run.least = min(run.least, left[i])
-                run.floor = max(run.floor, floor[i])
-
-
-@in_place
 def crossing_in(engine):
     """Return in how many seconds the next sending coflow reaches its limit; see `loop`.
 
@@ -217,15 +197,22 @@ def flush(engine, coflow):
     """Bring the bytes left of a coflow's flows up to date, and clear its record."""
     for r in range(coflow.run, coflow.run + coflow.runs):
         flush_run(engine, engine.runs[r], coflow)
-        _rewind(engine.runs[r])
-    coflow.steps = coflow.shares = 0
-    coflow.clock = 0.0
+        rewind(engine.runs[r])
+    rewind_coflow(coflow)
 
 
 @inlined
-def _rewind(run):
+def rewind(run):
+    """Go back to the beginning of the record."""
     run.step = run.share = 0
     run.clock = 0.0
+
+
+@inlined
+def rewind_coflow(coflow):
+    """Clear the record."""
+    coflow.steps = coflow.shares = 0
+    coflow.clock = 0.0
 
 
 @in_place

@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.priority_progress import begin_record
+from netsim.fabric.kernels.priority_progress import rewind, rewind_coflow
 from netsim.fabric.kernels.priority_state import (
+    ADDED_UP,
+    AVAILABLE,
     CAPACITY,
     DUST_LEFT,
     FLOOR,
     FLOW_SERVED,
     FREE,
     GREEDY,
+    HEAP,
     IN_QUEUE,
     LEFT,
     LEVEL,
     LOAD,
     MEMBER,
-    ON_LINK,
-    ON_QUEUE,
     ORDER,
     PATH,
     PLACES,
@@ -71,12 +72,8 @@ def copy_rows(rows, flows, hops, loads, capacity, service, interval):
     runs = np.zeros(count, RUN)
     runs = runs[:_find_runs(coflows, last, at, runs)].copy()
     paths = np.zeros((2, count, longest), np.uint32)
-    path = paths[PATH]
-    for i in range(count):
-        path[i] = listed_path[at[i]]
-
     bounds = np.zeros((2, len(slots)), np.uint32)
-    share = np.zeros(_lay_out(slots, path, bounds))
+    share = np.zeros(_lay_out(slots, paths[PATH], listed_path, at, bounds))
     others = np.zeros((len(share), max(longest - 1, 1)), np.uint32)
     _find_members(slots, paths, share, others, bounds[0])
 
@@ -220,13 +217,15 @@ def _find_runs(coflows, last, at, runs):
 
 
 @in_place
-def _lay_out(slots, path, bounds):
-    """Find where the members of each slot begin; return the number of all members."""
+def _lay_out(slots, path, listed_path, at, bounds):
+    """Sort paths, and find where the members of slots begin; return the number of all members."""
     longest = path.shape[1]
     low, high = bounds[0], bounds[1]
     for s in range(len(slots)):
         low[s] = len(slots)
     for i in range(len(path)):
+        for h in range(longest):
+            path[i, h] = listed_path[at[i], h]
         for h in range(longest):
             s = path[i, h]
             slots[s].open += 1
@@ -280,13 +279,15 @@ def _find_members(slots, paths, share, others, place):
 def _fill_flows(engine, flows, listed, at):
     """Read the bytes of flows; see `_sort_flows`."""
     nowhere = len(engine.slots) - 1
-    for k in range(len(engine.coflows)):
-        coflow = engine.coflows[k]
-        for i in range(coflow.flow, coflow.flow + coflow.flows):
+    left, floor = engine.by_flow[LEFT], engine.by_flow[FLOOR]
+    for r in range(len(engine.runs)):
+        run = engine.runs[r]
+        run.least = np.inf
+        for i in range(run.first, run.stop):
             f = listed[at[i]]
-            engine.flows[i].row, engine.flows[i].coflow = f, k
-            engine.by_flow[LEFT, i] = flows[f].remaining
-            engine.by_flow[FLOOR, i] = DUST * flows[f].size
+            engine.flows[i].row, engine.flows[i].coflow = f, run.coflow
+            left[i], floor[i] = flows[f].remaining, DUST * flows[f].size
+            run.least, run.floor = min(run.least, left[i]), max(run.floor, floor[i])
             path = engine.paths[PATH, i]
             if len(path) == 1 or path[1] == nowhere:  # no other link could lack bandwidth
                 engine.by_slot[WANTS + IN_QUEUE, path[0]] += 1.0
@@ -301,7 +302,7 @@ def _fill_slots(engine, capacity):
     for s in range(nowhere):
         by_link[CAPACITY, slots[s].link] = capacity[slots[s].port]
         by_link[DUST_LEFT, slots[s].link] = DUST * capacity[slots[s].port]
-    by_link[ON_LINK, never_full] = by_link[ON_QUEUE, never_full] = np.inf
+    by_link[AVAILABLE + REST, never_full] = by_link[AVAILABLE + IN_QUEUE, never_full] = np.inf
     for filling in range(2):
         engine.by_slot[FREE + filling, nowhere] = 1.0
         engine.by_slot[LEVEL + filling, nowhere] = np.inf
@@ -310,6 +311,8 @@ def _fill_slots(engine, capacity):
             engine.lists[ORDER + filling, k] = k
     for k in range(len(engine.coflows)):
         coflow = engine.coflows[k]
+        engine.lists[PLACES, coflow.row] = k
+        coflow.idle = coflow.renewed = 1
         coflow.link = coflow.link_2 = never_full
         for s in range(coflow.slot, coflow.slot + coflow.slots):
             if slots[s].open == coflow.flows:
@@ -321,7 +324,7 @@ def _fill_slots(engine, capacity):
 
 @in_place
 def _begin(engine, rows, service, interval):
-    """Set the state for a service that has not begun yet."""
+    """Set the state for a service that has not begun yet; ``PLACES`` has the coflow of each row."""
     status = engine.status[0]
     status.primary, status.backfill = service.primary, service.backfill
     status.eager = service.backfill == GREEDY or interval > 0.0
@@ -330,10 +333,6 @@ def _begin(engine, rows, service, interval):
     status.fresh = 1
     status.moving = status.reached = status.stale = 0
     at, turn = engine.lists[PLACES], engine.lists[TURN]
-    for k in range(len(engine.coflows)):
-        engine.coflows[k].idle = 1
-        if engine.coflows[k].row >= 0:
-            at[engine.coflows[k].row] = k
     for n in range(len(service.order)):
         c = service.order[n]
         turn[n] = at[c]
@@ -344,7 +343,6 @@ def _begin(engine, rows, service, interval):
         if status.primary == QUEUES:
             coflow.queue = service.queue[c]
             coflow.queue_share = service.queue_shares[coflow.queue]
-    begin_record(engine)
 
 
 # --- the same copy, once more --------------------------------------------------------------
@@ -360,47 +358,51 @@ def update(engine, rows, flows, service, interval):
 
     The engine must have all coflows, and the service as many queues as before.
     """
-    _find_rows(engine, rows)
-    for k in range(len(engine.coflows)):
-        coflow = engine.coflows[k]
-        coflow.left = coflow.speed = coflow.queue_speed = coflow.gamma = 0.0
-        coflow.thinner = coflow.gains = 0
-    by_slot = engine.by_slot
-    for s in range(len(engine.slots)):
-        engine.slots[s].known = by_slot[LOAD, s] = 0.0
-        by_slot[USED, s] = by_slot[USED_IN_QUEUE, s] = 0.0
-    for s in range(len(engine.slots) - 1):  # else coflows passed over at first have old levels
-        by_slot[LEVEL + IN_QUEUE, s] = 0.0
+    _find_rows(engine.coflows, engine.lists[HEAP], engine.lists[PLACES], rows)
+    # Levels in queues, too: else coflows that are passed over at first have old ones.
+    for values in (LOAD, ADDED_UP, USED, USED_IN_QUEUE, LEVEL + IN_QUEUE):
+        for s in range(len(engine.slots) - 1):
+            engine.by_slot[values, s] = 0.0
     _read_bytes(engine, flows)
     _begin(engine, rows, service, interval)
 
 
 @inlined
-def _find_rows(engine, rows):
-    """Find the rows of coflows again, after some have gone: they stay in order of their keys."""
-    coflows, at = engine.coflows, engine.lists[PLACES]
+def _find_rows(coflows, before, at, rows):
+    """Reset coflows, and find their rows again: these stay in order of their keys if some go.
+
+    The coflow of each row is stored in `at`.
+    """
     for n in range(len(coflows)):
-        at[n] = -1
+        before[n] = -1
     for k in range(len(coflows)):
-        if coflows[k].row >= 0:
-            at[coflows[k].row] = k
-            coflows[k].row = -1
+        coflow = coflows[k]
+        if coflow.row >= 0:
+            before[coflow.row] = k
+        coflow.row = -1
+        coflow.idle = coflow.renewed = 1
+        coflow.thinner = coflow.gains = 0
+        coflow.left = coflow.speed = coflow.queue_speed = coflow.gamma = 0.0
+        rewind_coflow(coflow)
     c = 0
-    for k in at[:len(coflows)]:
+    for k in before[:len(coflows)]:
         if k >= 0 and c < len(rows) and rows[c].key == coflows[k].key:
             coflows[k].row = c
+            at[c] = k
             c += 1
 
 
 @inlined
 def _read_bytes(engine, flows):
     """Read from the rows what flows have left, and remove those that have ended meanwhile."""
-    left = engine.by_flow[LEFT]
+    left, floor = engine.by_flow[LEFT], engine.by_flow[FLOOR]
     ended = 0
     for r in range(len(engine.runs)):
         run = engine.runs[r]
         run.busy = 0
         run.idle = 1
+        run.least, run.floor = np.inf, 0.0
+        rewind(run)
         for i in range(run.first, run.stop):
             flow = flows[engine.flows[i].row]
             if left[i] > 0.0 and flow.remaining <= 0.0:
@@ -409,6 +411,7 @@ def _read_bytes(engine, flows):
                 left[i] = flow.remaining
                 engine.coflows[run.coflow].left += flow.remaining
                 run.idle &= flow.rate == 0.0 and flow.finish == np.inf
+                run.least, run.floor = min(run.least, left[i]), max(run.floor, floor[i])
             ended += left[i] == 0.0
     engine.status[0].ended = ended
 
@@ -436,35 +439,26 @@ def remove_flow(engine, i):
 
 # --- back to the rows ----------------------------------------------------------------------
 @in_place
-def write_back(engine, rows, flows, now):
-    """Write bytes and rates as of now back to the rows of the coflows that have moved."""
-    runs = engine.runs
-    for k in range(len(engine.coflows)):
-        coflow = engine.coflows[k]
-        if coflow.row < 0:
-            continue
-        row = rows[coflow.row]
-        moved = False
-        for r in range(coflow.run, coflow.run + coflow.runs):
-            moved |= not runs[r].idle
-        if not moved:
+def write_back(coflow, runs, served, by_flow, row, flows, now, in_force):
+    """Write the bytes of a coflow to its row, and rates if they stay in force, if it has moved."""
+    moved = False
+    for r in range(coflow.run, coflow.run + coflow.runs):
+        moved |= not runs[r].idle
+    if not moved:
+        row.finish = np.inf
+        return
+    begin_row(row)
+    left, rate = by_flow[LEFT], by_flow[RATE]
+    for r in range(coflow.run, coflow.run + coflow.runs):
+        run = runs[r]
+        if run.idle and run.least < np.inf:  # its flows' rows are right
             row.finish = np.inf
-            continue
-        begin_row(row)
-        for r in range(coflow.run, coflow.run + coflow.runs):
-            if runs[r].idle and runs[r].least < np.inf:  # its flows' rows are right
-                row.finish = np.inf
-            elif runs[r].least < np.inf:
-                _write_run(runs[r], engine, row, flows, now)
-        # Once more in list order, as `progress.advance_flows` sums up.
-        row.base = 0.0
-        for f in range(row.flow, row.flow + row.flows):
-            row.base += flows[f].remaining
-
-
-@inlined
-def _write_run(run, engine, row, flows, now):
-    left, rate = engine.by_flow[LEFT], engine.by_flow[RATE]
-    for i in range(run.first, run.stop):
-        if left[i] > 0.0:
-            write_flow(row, flows[engine.flows[i].row], left[i], rate[i] if run.busy else 0.0, now)
+        elif run.least < np.inf:
+            for i in range(run.first, run.stop):
+                if left[i] > 0.0:
+                    write_flow(row, flows[served[i].row], left[i],
+                               rate[i] if in_force and run.busy else 0.0, now)
+    # Once more in list order, as `progress.advance_flows` sums up.
+    row.base = 0.0
+    for f in range(row.flow, row.flow + row.flows):
+        row.base += flows[f].remaining

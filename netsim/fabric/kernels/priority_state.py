@@ -52,24 +52,23 @@ STATUS = row_type([(name, "i8") for name in ("primary", "backfill", "eager", "en
 #: - queue_top, top: the highest levels within its queue's share, and of the rest
 #: - steps: how many steps are recorded, of ``clock`` seconds in all; ``shares``: how many shares
 #:   of its queue it had in them; ``renewed``: whether the present share is not among these yet
-SERVED = row_type([("row", "i8"), ("idle", "i4"), ("queue", "i4"), ("link", "u4"),
-                   ("link_2", "u4"), ("slot", "i8"), ("slots", "i8"), ("speed", "f8"),
-                   ("left", "f8"), ("gamma", "f8"), ("run", "i8"), ("runs", "i8"),
-                   ("queue_speed", "f8"), ("limit", "f8"), ("reached", "f8"), ("whole", "f8"),
-                   ("top", "f8"), ("queue_top", "f8"), ("queue_share", "f8"), ("clock", "f8"),
+SERVED = row_type([("row", "i4"), ("idle", "i4"), ("link", "u4"), ("link_2", "u4"),
+                   ("queue", "i4"), ("slot", "i4"), ("slots", "i4"), ("run", "i4"), ("runs", "i4"),
                    ("steps", "i4"), ("shares", "i4"), ("renewed", "i4"), ("thinner", "i4"),
-                   ("refilled", "i4"), ("gains", "i4"), ("flow", "i8"), ("flows", "i8"),
-                   ("paired", "i8"), ("key", "i8")])
+                   ("refilled", "i4"), ("gains", "i4"), ("paired", "i4"), ("left", "f8"),
+                   ("speed", "f8"), ("gamma", "f8"), ("queue_speed", "f8"), ("clock", "f8"),
+                   ("limit", "f8"), ("reached", "f8"), ("queue_share", "f8"), ("whole", "f8"),
+                   ("top", "f8"), ("queue_top", "f8"), ("key", "i8"), ("flow", "i4"),
+                   ("flows", "i4")])
 
 #: A link of a coflow.
 #:
-#: - known: the bytes of its flows when last added up; ``open``: how many flows have not ended
-#: - first, stop: its places in the list of members
+#: - first, stop: its places in the list of members; ``open``: how many flows have not ended
 #: - begin: if the other slots of its flows lie close together, the members are all slots from this
 #:   one on, in common or not; else -1, and the members are its flows
 #: - link: its link, among those in use; ``port``: the same link, among all
-SLOT = row_type([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4"),
-                 ("link", "u4"), ("port", "u4")])
+SLOT = row_type([("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4"), ("link", "u4"),
+                 ("port", "u4")])
 
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
 #: ``slot``.
@@ -96,19 +95,19 @@ PATH, MEMBER = range(2)
 #: There are two fillings: of the share of a queue, and of the rest.
 IN_QUEUE, REST = range(2)
 
-#: Of each slot: bytes to send, bytes per second, and those of its queue's share; in a fill, how
-#: many flows grow, the bandwidth left for them, and keys of a heap. From the last three on, each
-#: with a row per filling: how many flows have free bandwidth on all of their other links; 1 if
-#: there is some on this link; and the level at which it was full, inf if it was not, 0 if none was
-#: free.
-LOAD, USED, USED_IN_QUEUE, UNFROZEN, FILL_LEFT, FILL_KEY = range(6)
-WANTS, FREE, LEVEL = 6, 8, 10
-_BY_SLOT = 12
+#: Of each slot: bytes to send, and as of when they were last added up; bytes per second, and those
+#: of its queue's share. From the next three on, each with a row per filling: the level at which it
+#: was full, inf if it was not, 0 if no bandwidth was free; how many flows have some on all of their
+#: other links; and 1 if there is some on this link. In a fill, how many flows grow, the bandwidth
+#: left for them, and keys of a heap.
+LOAD, ADDED_UP, USED, USED_IN_QUEUE, LEVEL, WANTS, FREE = 0, 1, 2, 3, 4, 6, 8
+UNFROZEN, FILL_LEFT, FILL_KEY = 10, 11, 12
+_BY_SLOT = 13
 
-#: Of each link in use, in bytes per second, and of one more that is never full: what is left of all
-#: bandwidth, and of a queue's share; its bandwidth; and the most left with which it counts as full.
-ON_LINK, ON_QUEUE, CAPACITY, DUST_LEFT = range(4)
-BY_LINK = 4
+#: Of each link in use, in bytes per second, and of one more that is never full: with a row per
+#: filling, what is left; its bandwidth; and the most left with which it counts as full.
+AVAILABLE, CAPACITY, DUST_LEFT = 0, 2, 3
+_BY_LINK = 4
 
 #: Lists. With a row per filling, the slots of each coflow in the order in which they froze last
 #: time. In a fill, the slots to fill, their places in that order, and a heap. The coflows in order
@@ -171,7 +170,7 @@ def state_of(coflows, slots, runs, flows, by_flow, paths, share, others, links):
     count, width = len(slots), max(len(slots), len(coflows))
     return PriorityState(
         np.zeros(1, STATUS), coflows, slots, runs, flows, by_flow, paths, share, others,
-        np.zeros((_BY_SLOT, count)), np.zeros((BY_LINK, links + 1)),
+        np.zeros((_BY_SLOT, count)), np.zeros((_BY_LINK, links + 1)),
         np.empty((_LISTS, width), np.int64), np.empty((3, len(coflows) + 1, INSTANTS)),
         np.empty((2, count, INSTANTS)))
 
