@@ -193,7 +193,8 @@ def _columns_used_in(function: Callable[..., Any]) -> Iterator[tuple[str, int, b
         if attribute and each.argval in COLUMNS and not outside:
             yield each.argval, line or 0, each.opname == "STORE_ATTR"
         if text in COLUMNS:
-            yield text, line or 0, each.opname == "STORE_SUBSCR"
+            # The key of an augmented assignment is copied, to be read by and then written to.
+            yield text, line or 0, each.opname in ("STORE_SUBSCR", "COPY")
         outside = (each.opname in ("LOAD_GLOBAL", "LOAD_DEREF")
                    or (outside and attribute))
         found = (each.argval if each.opname == "LOAD_CONST"
