@@ -158,19 +158,18 @@ def functions_in(function: Callable[..., Any], seen: set[Any] | None = None
 
 
 def constants_of(function: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of the constants that a function takes, in its code or by name."""
+    """Yield the names and values of the constants that a function takes by name."""
     for name, value in _known_to(function):
         if isinstance(value, bool | int | float | str | tuple | np.generic | np.dtype):
             yield name, repr(value)
-    yield from (("", repr(each)) for each in function.__code__.co_consts
-                if not isinstance(each, CodeType))
 
 
 def _known_to(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """Yield what the names in a function's code stand for, also as attributes of its modules."""
     names = {*_names_in(function.__code__)}
     known = [(name, function.__globals__.get(name)) for name in names]
-    known += [("", cell.cell_contents) for cell in function.__closure__ or ()]
+    known += [(name, cell.cell_contents) for name, cell in zip(
+        function.__code__.co_freevars, function.__closure__ or (), strict=True)]
     yield from known
     for _, module in known:
         if isinstance(module, ModuleType):

@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numba
@@ -115,9 +115,17 @@ def compiled_rule(rule: Rule) -> CompiledRule:
 
 def _digest(function: Callable[..., Any]) -> str:
     """Hash the code of a function and of all compiled functions that it calls, with constants."""
-    each = sorted(repr((one.__code__.co_code, sorted(constants_of(one))))
+    each = sorted(repr((_contents(one.__code__), sorted(constants_of(one))))
                   for one in functions_in(function))
     return hashlib.sha256("".join(each).encode()).hexdigest()[:16]
+
+
+def _contents(code: CodeType) -> tuple[Any, ...]:
+    """Return what code does, but for the values of names; instructions refer to these by number."""
+    constants = [_contents(each) if isinstance(each, CodeType)
+                 else sorted(map(repr, each)) if isinstance(each, frozenset) else repr(each)
+                 for each in code.co_consts]
+    return code.co_code, code.co_names, code.co_freevars, constants
 
 
 def _refuse_writes(rule: Rule) -> None:
@@ -185,7 +193,8 @@ def _columns_used_in(function: Callable[..., Any]) -> Iterator[tuple[str, int, b
         if attribute and each.argval in COLUMNS and not outside:
             yield each.argval, line or 0, each.opname == "STORE_ATTR"
         if text in COLUMNS:
-            yield text, line or 0, each.opname == "STORE_SUBSCR"
+            # The key of an augmented assignment is copied, to be read by and then written to.
+            yield text, line or 0, each.opname in ("STORE_SUBSCR", "COPY")
         outside = (each.opname in ("LOAD_GLOBAL", "LOAD_DEREF")
                    or (outside and attribute))
         found = (each.argval if each.opname == "LOAD_CONST"

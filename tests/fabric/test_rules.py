@@ -16,7 +16,7 @@ import netsim.fabric.engines
 import netsim.fabric.event_loop
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, InputError, UnknownNameError
-from netsim.fabric.rule_code import compiled_rule
+from netsim.fabric.rule_code import _digest, compiled_rule
 from netsim.testing import make_view
 from tests.pairs import but, few, in_turn
 
@@ -410,6 +410,23 @@ def of(body, helpers=None, **options):
         warnings.simplefilter("ignore")  # there is nowhere to keep it
         assert compiled_rule(made().compiled_rule)
     return made
+
+
+def test_compiled_code_is_that_of_the_rule():
+    """Of rules that differ only in a name, in the order of constants, or in what they enclose."""
+    def enclosing(one, two):
+        def rule(coflows, jobs, now, order):
+            order.key[0] = one - two
+        return rule
+
+    rules = [enclosing(1.0, 2.0), enclosing(2.0, 1.0)]
+    for body in ("order.key[0] = 1.0", "order.tie[0] = 1.0", "order.key[0] = now * 3.0 + 2.0",
+                 "order.key[0] = now * 2.0 + 3.0", "order.key[0] = max(c for c in (1, 2))",
+                 "order.key[0] = max(-c for c in (1, 2))"):
+        names = {}
+        exec(f"def rule(coflows, jobs, now, order):\n    {body}\n", names)
+        rules.append(names["rule"])
+    assert len({*map(_digest, rules)}) == len(rules)
 
 
 @pytest.mark.parametrize(("body", "said"), [

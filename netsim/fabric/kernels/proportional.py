@@ -383,7 +383,7 @@ def _is_order(sequence, named):
 
 
 # --- what the loop calls ---------------------------------------------------------------
-@in_place
+@inlined
 def _find_rates(engine, coflows, jobs, pools, capacity, state):
     """Have the rule decide; return `REFUSED` if its answer is invalid."""
     count, rule, form = len(coflows), engine.rule, engine.rule.form[0]
