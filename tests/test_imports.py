@@ -173,7 +173,7 @@ def _loads_when_used(folder, monkeypatch):
 
 @pytest.mark.parametrize("name", ["traces.fetch", "testing.check_allocator", "errors.InputError",
                                   "plots.curves.cdf_curves", "predictors.evaluate",
-                                  "fabric.kernels.maxmin", "base.units.parse_rate"])
+                                  "fabric.kernels.blocks", "base.units.parse_rate"])
 def test_parts_are_there_in_a_new_process(name):
     done = subprocess.run([sys.executable, "-c", f"import netsim; netsim.{name}"],
                           capture_output=True, text=True, check=False)

@@ -228,7 +228,7 @@ class FabricView:
         unfinished : bool
             Count the ports of unfinished flows only.
         """
-        return kernels.maxmin.ports(self._rows, self._table.flows, unfinished)
+        return kernels.blocks.ports(self._rows, self._table.flows, unfinished)
 
     @cached_property
     def job_id(self) -> Ints:
@@ -503,7 +503,7 @@ class FabricView:
     def _madd(self, order: ArrayLike) -> tuple[Floats, Floats]:
         self._table.refresh()
         table, left = self._table, self._table.capacity.copy()
-        rates = kernels.maxmin.madd(self._rows, table.flows, table.loads,
+        rates = kernels.blocks.madd(self._rows, table.flows, table.loads,
                                      indices(order, len(self)), table.capacity, left)
         return rates, left
 
@@ -535,7 +535,7 @@ class FabricView:
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)
-        kernels.maxmin.fill(self._rows, table.flows, table.hops, table.loads,
+        kernels.blocks.fill(self._rows, table.flows, table.hops, table.loads,
                              indices(order, len(self)), table.capacity, left, rates)
         return rates, left
 
@@ -613,7 +613,7 @@ class FabricView:
         table, order = self._table, indices(order, len(self))
         left, rates = self._to_add_to(left, rates)
         ends = np.array([len(order)]) if together else np.arange(1, len(order) + 1)
-        kernels.maxmin.split(self._rows, table.flows, table.hops, order, ends, table.capacity, left,
+        kernels.blocks.split(self._rows, table.flows, table.hops, order, ends, table.capacity, left,
                             rates)
         return rates, left
 
@@ -637,7 +637,7 @@ class FabricView:
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)
-        kernels.maxmin.greedy_flows(table.flows, table.hops, self._open[0],
+        kernels.blocks.greedy_flows(table.flows, table.hops, self._open[0],
                                      indices(order, self.flows), table.capacity, left, rates)
         return rates, left
 
@@ -650,7 +650,7 @@ class FabricView:
         self._need_sizes("bssi")
         valid = self._rows["valid"]
         turn = np.lexsort((self._rows["job"], merge_equal(valid)))
-        order, dual = kernels.maxmin.bssi(self._rows[turn], self._table.loads,
+        order, dual = kernels.blocks.bssi(self._rows[turn], self._table.loads,
                                            self._table.capacity)
         return turn[order], float(dual)
 
@@ -666,7 +666,7 @@ class FabricView:
             Share of each coflow, or one share for all.
         """
         self._table.refresh()
-        return kernels.maxmin.link_shares(self._rows, self._table.loads, self._per_coflow(shares),
+        return kernels.blocks.link_shares(self._rows, self._table.loads, self._per_coflow(shares),
                                            self._table.capacity)
 
     def crossings(self, limit: ArrayLike, rates: ArrayLike) -> Floats:

@@ -17,7 +17,7 @@ import netsim
 from netsim import Allocation
 from netsim.errors import AllocationError
 from netsim.fabric.kernels.binding import bind, bottlenecks
-from netsim.fabric.kernels.maxmin import fill_paths
+from netsim.fabric.kernels.blocks import fill_paths
 from netsim.fabric.kernels.proportional import share_out, update
 from netsim.fabric.kernels.rules import MOST, SEQUENCE, SHARE
 from netsim.fabric.policy import Ruling

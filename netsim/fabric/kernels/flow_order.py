@@ -3,7 +3,7 @@
 Each flow in order takes all that its links have left. Little changes when a flow ends: flows behind
 it on its links may get more, which leaves less to those behind them on their other links, and so
 on. The engine follows these changes in order, link by link, and visits nothing else. Each step
-gives every flow the rate of `maxmin.greedy_flows`.
+gives every flow the rate of `blocks.greedy_flows`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A policy's order stays the same between two coflow events, so rates can be set again at the end of
 each flow without a call of Python. The engine works on a copy of the unfinished flows in service
 order, `priority_state.PriorityState`. Each step gives the same rates as `FabricView.serve`, which
-uses the building blocks of `netsim.fabric.kernels.maxmin`.
+uses the building blocks of `netsim.fabric.kernels.blocks`.
 
 A *slot* is a link of one coflow. A flow *wants* bandwidth on a slot if all of its other links have
 some left. How much flows want on each slot is kept between steps, and updated for the slots that
