@@ -298,9 +298,14 @@ class Ruling:
 
     @property
     def _output(self) -> rules.RuleOutput:
-        """What the rule has written for the active coflows."""
-        output: rules.RuleOutput = rules.output_of.py_func(self.state(), len(self._table.coflows))
-        return output
+        """What the rule has written for the active coflows, as `rules.output_of` gives it."""
+        count, written = len(self._table.coflows), self._scalars[rules.WRITTEN]
+        key, tie, share, most, weight, _, limit = self._values[:, :count]
+        notes = 1 + max(self.rule.queues, 1)
+        options = notes + len(self.rule.notes)
+        return rules.RuleOutput(key, tie, share, most, weight, self._lists[rules.QUEUE][:count],
+                                limit, written[1:notes], written[:1], written[notes:options],
+                                written[options:])
 
     @property
     def _sequence(self) -> NDArray[np.int64]:
@@ -324,9 +329,10 @@ class Ruling:
     @property
     def note(self) -> Mapping[str, float] | None:
         """The values that the rule has written for its last decision, without unwritten ones."""
+        kinds = self.rule.notes
         return {name: kind(value) for (name, kind), value in zip(
-            self.rule.notes.items(), self._output.note.tolist(), strict=True)
-            if not math.isnan(value)} or None
+            kinds.items(), self._output.note.tolist(), strict=True)
+            if not math.isnan(value)} or None if kinds else None
 
     def allocation(self) -> Allocation:
         """Return the last decision in the form in which a Python policy would return it.
@@ -340,13 +346,13 @@ class Ruling:
         return allocation
 
     def _allocation(self) -> Allocation:
-        rule, order, table = self.rule, self._output, self._table
+        rule, order = self.rule, self._output
         asks_at: dict[str, Any] = {"revisit_at": self.wake_at, "note": self.note}
-        if rule.in_step and self._is_plain:
+        if rule.in_step and self._is_plain(order):
             return Allocation(order=self._sequence.copy(), **asks_at)
         if rule.in_step:
             self.forget()
-            engine = self.engine(True)
+            engine, table = self.engine(True), self._table
             proportional.update(engine.shared, table.coflows, table.loads, table.capacity)
             proportional.share_out(engine, len(table.coflows))
             return Allocation(shares=self.shares.copy(), **asks_at)
@@ -355,12 +361,10 @@ class Ruling:
         sequence = self._sequence.copy()
         if rule.gives == "order" and np.isinf(order.limit).all():
             return Allocation(order=sequence, leftover=rule.leftover, **asks_at)
-        return Allocation(service=self._service(sequence), **asks_at)
+        return Allocation(service=self._service(sequence, order), **asks_at)
 
-    @property
-    def _is_plain(self) -> bool:
+    def _is_plain(self, order: rules.RuleOutput) -> bool:
         """Whether the answer is an order and nothing else."""
-        order = self._output
         return (self.rule.gives == "order" and self.rule.stretch == "none"
                 and not order.share.any() and bool((order.most == 1).all()))
 
@@ -369,11 +373,11 @@ class Ruling:
         """The latest time at which the rule must be called again, in seconds; inf if none."""
         return float(self._scalars[rules.WRITTEN, 0])
 
-    def _service(self, sequence: NDArray[np.int64]) -> PriorityService:
-        rule, order = self.rule, self._output
-        limit, queue = order.limit.copy(), order.queue.copy()
+    def _service(self, sequence: NDArray[np.int64], order: rules.RuleOutput) -> PriorityService:
+        rule = self.rule
         if rule.gives == "flows":
             return PriorityService(sequence, backfill="greedy", by_size=True)
+        limit, queue = order.limit.copy(), order.queue.copy()
         if rule.gives == "order":
             return PriorityService(sequence, primary="madd", backfill=rule.leftover, limit=limit)
         return PriorityService(sequence[np.argsort(queue[sequence], kind="stable")],

@@ -137,13 +137,13 @@ def engine_for(kept: FlowOrderState | None, coflows: NDArray[Any], flows: NDArra
 
 def _ranked(left: NDArray[np.float64]) -> NDArray[np.int64]:
     """Rank flows by bytes left, then by place; within `DUST` of the flow before counts as equal."""
-    ranked = np.argsort(left, kind="stable")
+    ranked = np.argsort(left)
     sizes = left[ranked]
     equal = sizes[1:] <= sizes[:-1] * (1.0 + DUST)
     if not (equal & (ranked[1:] < ranked[:-1])).any():
         return ranked
     runs = np.concatenate(([0], np.cumsum(~equal)))
-    return ranked[np.lexsort((ranked, runs))]
+    return ranked[np.argsort(runs * len(left) + ranked)]
 
 
 # --- the copy of the rows ------------------------------------------------------------------
