@@ -275,7 +275,7 @@ def _seal_all() -> None:
 
 
 def _is_stored(function: Callable[..., Any]) -> bool:
-    """Whether there are files of a function; without their digests, or damaged, they are removed."""
+    """Whether there are files of a function; damaged ones are removed."""
     files = [*_files_of(function)]
     with suppress(OSError):
         if all(_sum_of(path).exists() and _sum_of(path).read_text() == _digest(path)
