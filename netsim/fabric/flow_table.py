@@ -14,9 +14,9 @@ from netsim.fabric.allocation import not_once
 from netsim.fabric.engines import MaxMinEngine, PriorityEngine
 from netsim.fabric.graphs import Graphs, OperationRows, Steps
 from netsim.fabric.kernels import blocks, progress
+from netsim.fabric.kernels.blocks import maxmin
 from netsim.fabric.kernels.graphs import emit
 from netsim.fabric.kernels.max_min_state import MaxMinState
-from netsim.fabric.kernels.blocks import maxmin
 from netsim.fabric.kernels.progress import add, admit, sort_by_job
 from netsim.fabric.kernels.proportional import SharedLinks, new_shared_links
 from netsim.fabric.kernels.rules import NO_ORDER
@@ -398,7 +398,7 @@ class FlowTable:
 
     def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
                ) -> NDArray[np.float64]:
-        """Return the weighted max-min fair rate of each unfinished flow; see `kernels.blocks.maxmin`."""
+        """Return the weighted max-min fair rate of each unfinished flow."""
         return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
     def sharing_parts(self, coming: NDArray[Any]) -> MaxMinState:

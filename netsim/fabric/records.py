@@ -21,9 +21,8 @@ LEAST_BYTES = 1e-100
 
 #: A flow of ``size`` bytes from ``src`` to ``dst``, of which it has ``remaining``. It crosses
 #: ``hops`` links, those of the HOP rows from ``hop`` on. ``finish`` is when it ends at its present
-#: ``rate``, ``weight`` its weight where the fabric shares fairly,
-#: ``payload`` its bytes without headers, ``latency`` that of its path, ``index`` its place in the
-#: stage's list.
+#: ``rate``, ``weight`` its weight where the fabric shares fairly, ``payload`` its bytes without
+#: headers, ``latency`` that of its path, ``index`` its place in the stage's list.
 FLOW = row_type([("size", "f8"), ("remaining", "f8"), ("rate", "f8"), ("finish", "f8"),
                  ("weight", "f8"), ("payload", "f8"), ("latency", "f8"), ("hop", "i8"),
                  ("hops", "i4"), ("src", "i4"), ("dst", "i4"), ("index", "i4")])
@@ -40,24 +39,23 @@ LOAD = row_type([("link", "i8"), ("nbytes", "f8")])
 NEXT_IN_CHAIN, WAITED, REPORTED, IN_GRAPH = 1, 2, 3, 4
 
 #: An active coflow of a ``job``, with ``total`` bytes in the ``flows``, ``hops`` and ``loads`` rows
-#: from ``flow``, ``hop`` and ``load`` on. What is left to send is ``left`` times what its FLOW and LOAD rows
-#: say: policies that keep a coflow's flows in step change one number here (``left``, at
-#: ``speed`` per second) and never touch the flows. ``base`` is the sum of the flows'
-#: ``remaining``, ``gamma`` the effective bottleneck of the LOAD rows; ``fresh`` is 2 if both
-#: hold, 1 if the gamma is out of date, 0 if the loads are too. ``finish`` is when the coflow
-#: ends at its present rates, ``last`` when the last of its flows ended, ``start`` when it
-#: first moved (-1: not yet), ``open`` the number of its unfinished flows, ``key`` a number that
-#: identifies it, ``nominal_gamma`` that of all its bytes at nominal capacities,
-#: ``order`` its place in its job, ``deadline`` the instant by which it should finish (inf: none),
-#: ``max_hops`` the most links that one of its flows crosses, ``longest`` the bytes of its longest
-#: flow, ``waited`` says what goes on when it has completed: nothing if 0 or `REPORTED`, else
-#: `NEXT_IN_CHAIN`, `WAITED` or `IN_GRAPH`; ``split`` the weight that its unfinished flows have
-#: together, 0 if each has its own, ``thinner`` 1 if one has ended since that was split, ``unit``
-#: where `sharing` keeps what each of them has of it. The coflow begins, and is ``valid`` for
-#: policies, ``overhead`` seconds after its stage is. ``arrives`` is the arrival of its messages
-#: without bytes (-inf if there are none), and that of all its flows once it has completed;
-#: ``reach`` is the longest latency of a flow, ``payload`` the bytes of all without headers. The
-#: columns that each decision reads come first, side by side.
+#: from ``flow``, ``hop`` and ``load`` on. What is left to send is ``left`` times what its FLOW and
+#: LOAD rows say: policies that keep a coflow's flows in step change one number here (``left``, at
+#: ``speed`` per second) and never touch the flows. ``base`` is the sum of the flows' ``remaining``,
+#: ``gamma`` the effective bottleneck of the LOAD rows; ``fresh`` is 2 if both hold, 1 if the gamma
+#: is out of date, 0 if the loads are too. ``finish`` is when the coflow ends at its present rates,
+#: ``last`` when the last of its flows ended, ``start`` when it first moved (-1: not yet), ``open``
+#: the number of its unfinished flows, ``key`` a number that identifies it, ``nominal_gamma`` that
+#: of all its bytes at nominal capacities, ``order`` its place in its job, ``deadline`` the instant
+#: by which it should finish (inf: none), ``max_hops`` the most links that one of its flows crosses,
+#: ``longest`` the bytes of its longest flow, ``waited`` says what goes on when it has completed:
+#: nothing if 0 or `REPORTED`, else `NEXT_IN_CHAIN`, `WAITED` or `IN_GRAPH`; ``split`` the weight
+#: that its unfinished flows have together, 0 if each has its own, ``thinner`` 1 if one has ended
+#: since that was split, ``unit`` where `sharing` keeps what each of them has of it. The coflow
+#: begins, and is ``valid`` for policies, ``overhead`` seconds after its stage is. ``arrives`` is
+#: the arrival of its messages without bytes (-inf if there are none), and that of all its flows
+#: once it has completed; ``reach`` is the longest latency of a flow, ``payload`` the bytes of all
+#: without headers. The columns that each decision reads come first, side by side.
 COFLOW = row_type([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "i8"),
                    ("gamma", "f8"), ("job", "i8"), ("key", "i8"), ("base", "f8"),
                    ("total", "f8"), ("start", "f8"), ("last", "f8"), ("fresh", "i8"),
@@ -68,11 +66,12 @@ COFLOW = row_type([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "
                    ("unit", "i8"), ("overhead", "f8"), ("arrives", "f8"), ("reach", "f8"),
                    ("payload", "f8")])
 
-#: A job, with its ``arrival``: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
-#: too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows that it has
-#: not emitted yet, ``predicted`` what that is predicted to be, ``longest`` the longest gamma of
-#: those that it has, ``active`` the number of its active coflows, ``gpus`` those that it holds,
-#: ``per_gamma`` the seconds that it takes alone for each second of ``ahead`` (both 0 if not known).
+#: A job, with its ``arrival``: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of
+#: the active ones too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows
+#: that it has not emitted yet, ``predicted`` what that is predicted to be, ``longest`` the longest
+#: gamma of those that it has, ``active`` the number of its active coflows, ``gpus`` those that it
+#: holds, ``per_gamma`` the seconds that it takes alone for each second of ``ahead`` (both 0 if not
+#: known).
 JOB = row_type([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead", "f8"),
                 ("predicted", "f8"), ("longest", "f8"), ("completed", "i8"), ("active", "i8"),
                 ("gpus", "f8"), ("per_gamma", "f8")])
@@ -119,13 +118,13 @@ GRAPHS = row_type([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", 
 #: last told; it is told when ``pause`` says. There are ``count`` rows, and ``key`` is that of the
 #: next. Since the loop began, ``joined`` expected coflows have come; since the last pause, the
 #: number of jobs with an active coflow has grown by ``idle``, ``gone`` coflows have been dropped,
-#: ``ended`` flows have ended, and there were ``decisions``. ``finished`` coflows have completed
-#: and are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
+#: ``ended`` flows have ended, and there were ``decisions``. ``finished`` coflows have completed and
+#: are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
 #: completed, or it ``only_moves`` bytes until ``notice``; with ``together``, flows that end within
 #: a few roundings end at once. ``decides`` says that the next rates are a decision, ``reason`` why
 #: the loop has stopped, ``link`` which link is overloaded, ``shows`` that coflows have come, begun
-#: or ended, or that there was a decision: with ``stepwise``, the loop is held then. After ``steps`` steps it
-#: returns, so that Python can handle signals.
+#: or ended, or that there was a decision: with ``stepwise``, the loop is held then. After ``steps``
+#: steps it returns, so that Python can handle signals.
 LOOP = row_type([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
                  ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
                  ("pause", "i8"), ("count", "i8"), ("key", "i8"),

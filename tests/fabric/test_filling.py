@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from netsim.fabric.kernels import compiled
-from netsim.fabric.kernels.filling import ROUNDED, heap_of
 from netsim.fabric.kernels.blocks import _freeze as freeze
 from netsim.fabric.kernels.blocks import _lay_out, fill_paths
+from netsim.fabric.kernels.filling import ROUNDED, heap_of
 from tests.examples import examples
 from tests.twins import kernels as reference
 
