@@ -2,7 +2,7 @@
 
 Every rate may change at every event, but hardly any flow is about to end. For flows that cannot end
 next, only the levels of links are recorded, event by event. Their bytes are computed when one of
-them may end next. `sharing_rates` and `priority_progress` determine which flows may.
+them may end next. `max_min_rates` and `priority_progress` determine which flows may.
 """
 
 from __future__ import annotations

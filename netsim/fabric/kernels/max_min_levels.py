@@ -321,7 +321,7 @@ def _fill(engine, capacity):
     row.moved = ALL
     for attempt in range(_ATTEMPTS + 1):
         guessed = keys = 0
-        # Without the order of a last fill, or if that proves quite wrong, there is nothing to go by.
+        # There is nothing to go by without a last fill, or if its order proves quite wrong.
         if attempt < _ATTEMPTS and row.frozen > 0 and row.wrong <= _MOST_WRONG:
             guessed = _guess(engine)
         if not guessed:
@@ -601,7 +601,7 @@ def _see_neighbours(row, links, at, keys, full_at, left, queue, members, others,
             row.due += 1
 
 
-@inlined
+@in_place
 def _level_of(at, members, others, full_at, level, capacity):
     """Return the level at which a link is full, given those of others, and what is left below it.
 

@@ -161,19 +161,14 @@ def _mark(engine):
 def holds(engine):
     """Return whether deferred classes, if any, can still be skipped."""
     row, first = engine.state[0], engine.progress.shape[1]
-    return row.tracked == row.classes or (row.steps < LONGEST and _grow_little(
-        engine.levels[FULL_AT], engine.levels[FULL_THEN], engine.numbers[first:first + row.split]))
-
-
-@inlined
-def _grow_little(full_at, full_then, coflows):
-    for link in range(len(full_at)):
-        if full_at[link] > _GROWS * full_then[link]:
-            return False
-    for k in range(len(coflows)):
-        if coflows[k].weight > _GROWS * coflows[k].then:
-            return False
-    return True
+    if row.tracked == row.classes:
+        return True
+    small = row.steps < LONGEST
+    for link in range(len(engine.links) if small else 0):
+        small &= engine.levels[FULL_AT, link] <= _GROWS * engine.levels[FULL_THEN, link]
+    for k in range(first, first + row.split):
+        small &= engine.numbers[k].weight <= _GROWS * engine.numbers[k].then
+    return small
 
 
 @inlined

@@ -68,17 +68,7 @@ from netsim.fabric.kernels.priority_state import (
     Service,
 )
 from netsim.fabric.kernels.progress import mark_started, refresh
-from netsim.fabric.kernels.rules import (
-    MOST,
-    SEQUENCE,
-    SHARE,
-    SOUND,
-    SPARE,
-    UNUSED,
-    WRITTEN,
-    decide,
-    output_of,
-)
+from netsim.fabric.kernels.rules import SOUND, UNUSED, decide
 
 
 # --- max-min fair within a coflow ----------------------------------------------------------
@@ -278,8 +268,8 @@ def _end(engine, i, rows, flows, now, state, finished):
 def _write_rows(engine, rows, pools, state):
     """Write bytes to the rows; the copy is out of date from then on."""
     if not engine.status[0].stale:
-        _write(engine, rows, pools[0], state.now, False)
         engine.status[0].stale = 1
+        _write(engine, rows, pools[0], state)
 
 
 @in_place
@@ -293,14 +283,14 @@ def _join(engine, _rows, _pools):
 def _leave(engine, rows, pools, state):
     """Write bytes to the rows, and rates if these stay in force."""
     if not engine.status[0].stale:  # else that has been done, and rows may have moved
-        in_force = state.reason == WAITS or state.only_moves == 1
-        _write(engine, rows, pools[0], state.now, in_force)
+        _write(engine, rows, pools[0], state)
 
 
 @in_place
-def _write(engine, rows, flows, now, in_force):
+def _write(engine, rows, flows, state):
     """Write the bytes of all flows to the rows, and their rates if these stay in force."""
     status = engine.status[0]
+    in_force = not status.stale and (state.reason == WAITS or state.only_moves == 1)
     for k in range(len(engine.coflows)):
         coflow = engine.coflows[k]
         if coflow.row < 0:
@@ -310,8 +300,8 @@ def _write(engine, rows, flows, now, in_force):
         if in_force and not (coflow.idle or status.eager):
             _set_rates(coflow, status, engine.runs, engine.by_flow, engine.paths[PATH],
                        engine.by_slot)
-        write_back(coflow, engine.runs, engine.flows, engine.by_flow, rows[coflow.row], flows, now,
-                   in_force)
+        write_back(coflow, engine.runs, engine.flows, engine.by_flow, rows[coflow.row], flows,
+                   state.now, in_force)
 
 
 # --- one step --------------------------------------------------------------------------
@@ -377,11 +367,12 @@ def _serve_rest(engine, coflow):
     # If it got nothing of the rest in the last step, nor gets any now, rates are the same.
     stays = (status.primary == QUEUES and not status.eager
              and not (coflow.refilled or coflow.gains))
+    rest = np.int64(REST)  # of a literal, Numba would make a version of its own
     if status.backfill == MAXMIN:
-        coflow.gains = _fill(REST, coflow, engine.slots, engine.share, engine.others,
+        coflow.gains = _fill(rest, coflow, engine.slots, engine.share, engine.others,
                              engine.by_slot, engine.by_link, engine.lists)
     elif status.backfill == GREEDY:
-        _note_free(REST, coflow, engine.slots, engine.share, engine.others, engine.by_slot,
+        _note_free(rest, coflow, engine.slots, engine.share, engine.others, engine.by_slot,
                    engine.by_link)
     if status.eager:
         _set_rates(coflow, status, engine.runs, engine.by_flow, engine.paths[PATH], engine.by_slot)
@@ -399,13 +390,14 @@ def _serve_queue(n, engine):
     one of its own flows, or of coflows before it, has ended.
     """
     coflows, slots, dust = engine.coflows, engine.slots, engine.by_link[DUST_LEFT]
-    used, in_queue = engine.by_slot[USED], engine.by_slot[USED_IN_QUEUE]
+    used, held = engine.by_slot[USED], engine.by_slot[USED_IN_QUEUE]
     turn = engine.lists[TURN, :engine.status[0].coflows]
     left, capacity = engine.by_link[AVAILABLE + IN_QUEUE], engine.by_link[CAPACITY, :-1]
     queue, share = coflows[turn[n]].queue, coflows[turn[n]].queue_share
     for c in range(len(capacity)):
         left[c] = share * capacity[c]
     refill = engine.status[0].fresh == 1
+    in_queue = np.int64(IN_QUEUE)  # no literal, as in `_serve_rest`
     while n < len(turn) and coflows[turn[n]].queue == queue:
         coflow = coflows[turn[n]]
         n += 1
@@ -419,16 +411,16 @@ def _serve_queue(n, engine):
             coflow.speed = 0.0
             for s in range(coflow.slot, coflow.slot + coflow.slots):
                 used[s] = 0.0
-            _fill(IN_QUEUE, coflow, slots, engine.share, engine.others, engine.by_slot,
+            _fill(in_queue, coflow, slots, engine.share, engine.others, engine.by_slot,
                   engine.by_link, engine.lists)
             coflow.queue_speed = coflow.speed
             coflow.queue_top = coflow.top
             coflow.idle &= coflow.speed == 0.0
             for s in range(coflow.slot, coflow.slot + coflow.slots):
-                in_queue[s] = used[s]
+                held[s] = used[s]
         else:
             for s in range(coflow.slot, coflow.slot + coflow.slots):
-                left[slots[s].link] -= in_queue[s]
+                left[slots[s].link] -= held[s]
     _add_positive(engine.by_link[AVAILABLE + REST, :-1], left[:-1])
     return n
 
@@ -529,7 +521,7 @@ def _set_rates(coflow, status, runs, by_flow, paths, by_slot):
             _add_levels(rate, left, path, by_slot[LEVEL + REST], run.slot, times)
 
 
-@in_place
+@inlined
 def _add_levels(rate, left, path, level, slot, times):
     """Add `times` times the lowest level on each flow's path to its rate."""
     if path.shape[1] == 2:
@@ -581,7 +573,7 @@ _run = inlined(run.py_func)
 
 # --- by a compiled rule --------------------------------------------------------------------
 @compiled
-def serve_by(rule, engine, loop, tables):
+def serve_by(ruled, engine, loop, tables):
     """Serve coflows in the order that a rule gives, again and again until the loop stops.
 
     The rule is asked first if the loop ``decides``; otherwise its last decision still holds.
@@ -590,11 +582,11 @@ def serve_by(rule, engine, loop, tables):
     """
     state = loop[0]
     until = state.until
-    state.until = min(until, rule.scalars[WRITTEN, 0])
+    state.until = min(until, ruled.order.wake_at[0])
     resumes = state.reason in UNCHANGED
-    while resumes or _decide(rule, tables, state, until):
+    while resumes or _decide(ruled, tables, state, until):
         if not resumes:
-            rows, pools, service = tables.rows[:state.count], tables.pools, _service(rule, state)
+            rows, pools, service = tables.rows[:state.count], tables.pools, _service(ruled, state)
             if can_resume(engine):
                 update(engine, rows, pools[0], service, state.interval)
             else:
@@ -609,45 +601,46 @@ def serve_by(rule, engine, loop, tables):
 
 
 @in_place
-def _decide(rule, tables, state, until):
+def _decide(ruled, tables, state, until):
     """Ask the rule if the loop decides; return whether there is a decision to put into force."""
     count = state.count
     rows = tables.rows[:count]
     state.notice = state.now  # so that the loop finds rates first
     state.decides &= count > 0
     if state.decides:
-        if rule.reads[0].gamma or rule.reads[0].active_gamma:
+        if ruled.reads.gamma or ruled.reads.active_gamma:
             refresh(rows, tables.pools[0], tables.pools[1], tables.pools[2], tables.capacity)
-        state.link = decide(rule, rows, tables.jobs, state.now)
-        if state.link == SOUND and _has_unused(rule, count):
+        state.link = decide(ruled, rows, tables.jobs, state.now)
+        if state.link == SOUND and _has_unused(ruled, count):
             state.link = UNUSED
         if state.link != SOUND:
             state.reason = REFUSED
             return False
     elif count == 0:
-        rule.scalars[WRITTEN, 0] = np.inf
-    state.until = min(until, rule.scalars[WRITTEN, 0])
+        ruled.order.wake_at[0] = np.inf
+    state.until = min(until, ruled.order.wake_at[0])
     return True
 
 
 @inlined
-def _has_unused(rule, count):
+def _has_unused(ruled, count):
     """Whether the rule has written shares, which its form ignores."""
     for c in range(count):
-        if rule.values[SHARE, c] != 0.0 or rule.values[MOST, c] < rule.form[0].most:
+        if ruled.order.share[c] != 0.0 or ruled.order.most[c] < ruled.form.most:
             return True
     return False
 
 
 @inlined
-def _service(rule, state):
+def _service(ruled, state):
     """Return the decision in force as a `Service`, queue by queue."""
-    order, form, count = output_of(rule, state.count), rule.form[0], state.count
-    sequence = rule.lists[SPARE][:count]
+    order, form, count = ruled.order, ruled.form, state.count
+    sequence = ruled.sequence[:count] if not len(order.part) else ruled.spare[:count]
     found = 0
     for q in range(len(order.part)):
-        for c in rule.lists[SEQUENCE][:count]:
+        for c in ruled.sequence[:count]:
             if order.queue[c] == q:
                 sequence[found] = c
                 found += 1
-    return Service(sequence, form.primary, form.backfill, order.queue, order.part, order.limit)
+    return Service(sequence, form.primary, form.backfill, order.queue[:count], order.part,
+                   order.limit[:count])

@@ -175,13 +175,13 @@ def _record(engine, k, dt):
         flush(engine, coflow)
 
 
-@in_place
+@inlined
 def _remember(coflow, level, levels, at):
     for s in range(coflow.slot, coflow.slot + coflow.slots):
         levels[s, at] = level[s]
 
 
-@in_place
+@inlined
 def move_flows(left, rate, floor, dt, slack):
     """Move the bytes of flows for `dt` seconds; return how many end within the slack."""
     ended = 0
@@ -215,24 +215,27 @@ def rewind_coflow(coflow):
     coflow.clock = 0.0
 
 
-@in_place
+@inlined
 def flush_run(engine, run, coflow):
     """Bring the bytes left of a run's flows up to date."""
-    if run.step == coflow.steps:
-        return
-    weights = engine.steps[SECONDS, -1]
-    left = engine.by_flow[LEFT, run.first:run.stop]
-    floor = engine.by_flow[FLOOR, run.first:run.stop]
-    path = engine.paths[PATH, run.first:run.stop]
-    keep = _weigh(run, coflow, engine.steps, weights)
+    if run.step != coflow.steps:
+        _send(run, coflow, engine.by_flow, engine.paths[PATH], engine.levels, engine.steps,
+              engine.status[0].primary == QUEUES)
+
+
+@in_place
+def _send(run, coflow, by_flow, paths, levels, steps, queues):
+    """Subtract what a run's flows have sent since they were flushed."""
+    weights, path = steps[SECONDS, -1], paths[run.first:run.stop]
+    left, floor = by_flow[LEFT, run.first:run.stop], by_flow[FLOOR, run.first:run.stop]
+    keep = _weigh(run, coflow, steps, weights)
     if keep < 1.0:
         for i in range(len(left)):
             left[i] *= keep
-    send(left, floor, path, engine.levels[REST], run.step, weights[:coflow.steps - run.step])
-    if engine.status[0].primary == QUEUES:
-        _weigh_shares(run, coflow, engine.steps[SINCE], weights)
-        send(left, floor, path, engine.levels[IN_QUEUE], run.share,
-             weights[:coflow.shares - run.share])
+    send(left, floor, path, levels[REST], run.step, weights[:coflow.steps - run.step])
+    if queues:
+        _weigh_shares(run, coflow, steps[SINCE], weights)
+        send(left, floor, path, levels[IN_QUEUE], run.share, weights[:coflow.shares - run.share])
         run.share = coflow.shares - 1
     run.step = coflow.steps
     run.clock = coflow.clock

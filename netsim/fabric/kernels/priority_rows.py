@@ -438,7 +438,7 @@ def remove_flow(engine, i):
 
 
 # --- back to the rows ----------------------------------------------------------------------
-@in_place
+@inlined
 def write_back(coflow, runs, served, by_flow, row, flows, now, in_force):
     """Write the bytes of a coflow to its row, and rates if they stay in force, if it has moved."""
     moved = False
