@@ -372,7 +372,8 @@ class EventLoop:
             if rule is None:
                 _LOOPS[type(engine)](None, engine, state, tables)
             else:
-                engine = PriorityState(*_serve_by(None, rule, engine, state, tables))
+                new = _serve_by(None, rule, engine, state, tables)
+                engine = engine if new is None else PriorityState(*new)
             if state["reason"][0] != BREATHES:
                 return engine
 

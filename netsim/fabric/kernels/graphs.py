@@ -27,6 +27,9 @@ _BITS = 40
 
 _ORDER = (1 << _BITS) - 1
 
+#: No operation is on the stack. A variable, as kernels are compiled again for each literal.
+_NONE = np.int64(0)
+
 
 class GraphArrays(NamedTuple):
     """All graphs; times are in seconds."""
@@ -143,7 +146,7 @@ def start(job, now, chains):
     graphs = chains.graphs
     graph = graphs.of_jobs[job]
     _open(graph, graphs, 0)
-    waiting = 0
+    waiting = _NONE
     for k in range(graph.count):
         operation = graphs.operations[graph.operations + k]
         if operation.blockers_first == 0:
@@ -161,7 +164,7 @@ def arrived(job, order, seen, arrives, chains):
     graphs = chains.graphs
     graph = graphs.of_jobs[job]
     graph.finish, graph.noticed = max(graph.finish, arrives), max(graph.noticed, seen)
-    _go_through(job, chains, _end(job, order, seen, chains, 0))
+    _go_through(job, chains, _end(job, order, seen, chains, _NONE))
     return next_begin(graphs)
 
 
@@ -177,7 +180,7 @@ def resume(chains):
         if not _has_next(graph, order // graph.count):
             return
         head.parked -= 1
-        _go_through(job, chains, _unblock_next(job, order, at, chains, 0))
+        _go_through(job, chains, _unblock_next(job, order, at, chains, _NONE))
 
 
 @in_place

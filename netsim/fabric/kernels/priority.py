@@ -578,12 +578,12 @@ def serve_by(ruled, engine, loop, tables):
 
     The rule is asked first if the loop ``decides``; otherwise its last decision still holds.
     `engine`, that of the call before, is resumed if the loop was held or paused, and if not,
-    updated if that is possible. Return the arrays of the engine.
+    updated if that is possible. Return the arrays of the new engine if one has been made.
     """
     state = loop[0]
     until = state.until
     state.until = min(until, ruled.order.wake_at[0])
-    resumes = state.reason in UNCHANGED
+    resumes, is_new = state.reason in UNCHANGED, False
     while resumes or _decide(ruled, tables, state, until):
         if not resumes:
             rows, pools, service = tables.rows[:state.count], tables.pools, _service(ruled, state)
@@ -592,12 +592,15 @@ def serve_by(ruled, engine, loop, tables):
             else:
                 engine = copy_rows(rows, pools[0], pools[1], pools[2], tables.capacity, service,
                                    state.interval)
+                is_new = True
         resumes = False
         _run(engine, loop, tables)
         if state.reason != REDO:
             break
     state.until = until
-    return engine[:]
+    if is_new:  # to hand arrays to Python takes longer than many a call
+        return engine[:]
+    return None
 
 
 @in_place
