@@ -118,11 +118,6 @@ def inlined(kernel: Callable[..., Any]) -> Any:
     return Kernel(kernel, "always")
 
 
-def summing(kernel: Callable[..., Any]) -> Any:
-    """Allow sums of a kernel in any order, so that loops can be vectorised."""
-    return Kernel(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
-
-
 class _Row(np.record):  # type: ignore[misc]
     """A row whose fields are read by name, as in compiled code, also those such as ``size``."""
 
