@@ -143,7 +143,7 @@ def _ranked(left: NDArray[np.float64]) -> NDArray[np.int64]:
     if not (equal & (ranked[1:] < ranked[:-1])).any():
         return ranked
     runs = np.concatenate(([0], np.cumsum(~equal)))
-    return ranked[np.argsort(runs * len(left) + ranked)]
+    return ranked[np.argsort(runs * len(left) + ranked, kind="stable")]  # fast if nearly sorted
 
 
 def _by_size(left: NDArray[np.float64]) -> NDArray[np.int64]:
