@@ -453,15 +453,17 @@ class Asking(Ruling):
         if given is None:
             return engine
         self._given = None
-        output = self._output
-        output.wake_at[0], output.limit[:] = given.revisit_at, np.inf
+        count, values = len(self._table.coflows), self._values
+        sequence = self._lists[rules.SEQUENCE]
+        self._scalars[rules.WRITTEN, 0] = given.revisit_at
+        values[rules.LIMIT, :count] = np.inf
         if given.shares is not None:
-            output.share[:], output.most[:] = given.shares, 0.0
-            self._sequence[:] = np.arange(len(self._sequence))
+            values[rules.SHARE, :count], values[rules.MOST, :count] = given.shares, 0.0
+            sequence[:count] = np.arange(count)
         else:
             assert given.order is not None
-            output.share[:], output.most[:] = 0.0, 1.0
-            self._sequence[:] = given.order
+            values[rules.SHARE, :count], values[rules.MOST, :count] = 0.0, 1.0
+            sequence[:count] = given.order
         self._form["answered"] = 1
         return engine
 
