@@ -68,7 +68,17 @@ from netsim.fabric.kernels.priority_state import (
     Service,
 )
 from netsim.fabric.kernels.progress import mark_started, refresh
-from netsim.fabric.kernels.rules import SOUND, UNUSED, decide
+from netsim.fabric.kernels.rules import (
+    MOST,
+    SEQUENCE,
+    SHARE,
+    SOUND,
+    SPARE,
+    UNUSED,
+    WRITTEN,
+    decide,
+    output_of,
+)
 
 
 # --- max-min fair within a coflow ----------------------------------------------------------
@@ -573,7 +583,7 @@ _run = inlined(run.py_func)
 
 # --- by a compiled rule --------------------------------------------------------------------
 @compiled
-def serve_by(ruled, engine, loop, tables):
+def serve_by(rule, engine, loop, tables):
     """Serve coflows in the order that a rule gives, again and again until the loop stops.
 
     The rule is asked first if the loop ``decides``; otherwise its last decision still holds.
@@ -582,11 +592,11 @@ def serve_by(ruled, engine, loop, tables):
     """
     state = loop[0]
     until = state.until
-    state.until = min(until, ruled.order.wake_at[0])
+    state.until = min(until, rule.scalars[WRITTEN, 0])
     resumes, is_new = state.reason in UNCHANGED, False
-    while resumes or _decide(ruled, tables, state, until):
+    while resumes or _decide(rule, tables, state, until):
         if not resumes:
-            rows, pools, service = tables.rows[:state.count], tables.pools, _service(ruled, state)
+            rows, pools, service = tables.rows[:state.count], tables.pools, _service(rule, state)
             if can_resume(engine):
                 update(engine, rows, pools[0], service, state.interval)
             else:
@@ -604,46 +614,45 @@ def serve_by(ruled, engine, loop, tables):
 
 
 @in_place
-def _decide(ruled, tables, state, until):
+def _decide(rule, tables, state, until):
     """Ask the rule if the loop decides; return whether there is a decision to put into force."""
     count = state.count
     rows = tables.rows[:count]
     state.notice = state.now  # so that the loop finds rates first
     state.decides &= count > 0
     if state.decides:
-        if ruled.reads.gamma or ruled.reads.active_gamma:
+        if rule.reads[0].gamma or rule.reads[0].active_gamma:
             refresh(rows, tables.pools[0], tables.pools[1], tables.pools[2], tables.capacity)
-        state.link = decide(ruled, rows, tables.jobs, state.now)
-        if state.link == SOUND and _has_unused(ruled, count):
+        state.link = decide(rule, rows, tables.jobs, state.now)
+        if state.link == SOUND and _has_unused(rule, count):
             state.link = UNUSED
         if state.link != SOUND:
             state.reason = REFUSED
             return False
     elif count == 0:
-        ruled.order.wake_at[0] = np.inf
-    state.until = min(until, ruled.order.wake_at[0])
+        rule.scalars[WRITTEN, 0] = np.inf
+    state.until = min(until, rule.scalars[WRITTEN, 0])
     return True
 
 
 @inlined
-def _has_unused(ruled, count):
+def _has_unused(rule, count):
     """Whether the rule has written shares, which its form ignores."""
     for c in range(count):
-        if ruled.order.share[c] != 0.0 or ruled.order.most[c] < ruled.form.most:
+        if rule.values[SHARE, c] != 0.0 or rule.values[MOST, c] < rule.form[0].most:
             return True
     return False
 
 
 @inlined
-def _service(ruled, state):
+def _service(rule, state):
     """Return the decision in force as a `Service`, queue by queue."""
-    order, form, count = ruled.order, ruled.form, state.count
-    sequence = ruled.sequence[:count] if not len(order.part) else ruled.spare[:count]
+    order, form, count = output_of(rule, state.count), rule.form[0], state.count
+    sequence = rule.lists[SPARE][:count]
     found = 0
     for q in range(len(order.part)):
-        for c in ruled.sequence[:count]:
+        for c in rule.lists[SEQUENCE][:count]:
             if order.queue[c] == q:
                 sequence[found] = c
                 found += 1
-    return Service(sequence, form.primary, form.backfill, order.queue[:count], order.part,
-                   order.limit[:count])
+    return Service(sequence, form.primary, form.backfill, order.queue, order.part, order.limit)
