@@ -258,7 +258,7 @@ def _seal(function: Callable[..., Any]) -> None:
     """Store the digests of the files of a function: if damaged, machine code might do anything."""
     for path in _files_of(function):
         with suppress(OSError):
-            _sum_of(path).write_text(_digest(path))
+            _sum_of(path).write_bytes(_digest(path))
 
 
 @atexit.register
@@ -273,7 +273,7 @@ def _is_stored(function: Callable[..., Any]) -> bool:
     """Whether there are files of a function; damaged ones are removed."""
     files = [*_files_of(function)]
     with suppress(OSError):
-        if all(_sum_of(path).exists() and _sum_of(path).read_text() == _digest(path)
+        if all(_sum_of(path).exists() and _read(_sum_of(path)) == _digest(path)
                for path in files):
             return len(files) > 0
         for path in files:
@@ -286,5 +286,9 @@ def _sum_of(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(_read(path)).hexdigest().encode()
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes()

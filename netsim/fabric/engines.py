@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.kernels import flow_order, priority_rows
-from netsim.fabric.kernels.flow_order import FlowOrderState
+from netsim.fabric.kernels.flow_order_state import FlowOrderState
 from netsim.fabric.kernels.max_min import flush_rows, take_in
 from netsim.fabric.kernels.max_min_state import MaxMinState, moved, new_state
 from netsim.fabric.kernels.priority_state import PriorityState, no_flows

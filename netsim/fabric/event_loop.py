@@ -19,7 +19,7 @@ from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import flow_order, max_min, priority, proportional
-from netsim.fabric.kernels.flow_order import FlowOrderState
+from netsim.fabric.kernels.flow_order_state import FlowOrderState
 from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.loop import (
     ASKS,
@@ -146,8 +146,8 @@ _LOOPS = {MaxMinState: Direct(max_min.run), PriorityState: Direct(priority.run),
 _serve_by = Direct(priority.serve_by)
 
 #: After this many steps times rows of coflows and flows, a kernel returns for Python to handle
-#: signals: some 10 ms.
-_WORK = 4_000_000
+#: signals: within half a second.
+_WORK = 40_000_000
 
 
 def ignore(*_: Any) -> None:

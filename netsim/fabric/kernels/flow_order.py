@@ -8,13 +8,35 @@ gives every flow the rate of `blocks.greedy_flows`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.compiling import Direct
-from netsim.fabric.kernels import in_place, inlined, row_type
+from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.flow_order_state import (
+    COFLOW_ORDERED,
+    ENDED,
+    FLOW_ORDERED,
+    LINK,
+    MEMBER,
+    MOVED,
+    MOVING,
+    NONE,
+    STALE,
+    STEP,
+    TOTALS,
+    FlowOrderState,
+    copy_rows,
+    find_filler,
+    free_for,
+    hop_of,
+    insert_moving,
+    mark,
+    precedes,
+    remove_moving,
+)
 from netsim.fabric.kernels.loop import (
     REDO,
     WAITS,
@@ -27,86 +49,11 @@ from netsim.fabric.kernels.loop import (
 from netsim.fabric.kernels.progress import begin_row, mark_started, write_flow
 from netsim.fabric.records import DUST
 
-NONE = -1
-
-#: Why the FLOW row of a flow is out of date: its rate is old, or it has sent bytes since.
-STALE, MOVED = 1, 2
-
-#: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
-_PLENTY = 1e300
-
 #: A flow with more than this many times the bytes of another goes behind it, despite roundings.
 _ABOVE = 1.0 + 2.0 * DUST
 
 #: A new state is made once more than one in this many of its flows has ended.
 _MOST_GONE = 3
-
-#: Numbers of flows that are ``moving``, that ended in earlier steps (``gone``), and that ``ended``
-#: in the last step and still count as moving; whether flows go ``by_size``, that is, by bytes left;
-#: on how many links rates are ``changing``.
-_TOTALS = row_type([("moving", "i8"), ("gone", "i8"), ("ended", "i8"), ("by_size", "i8"),
-                    ("changing", "i8")])
-
-#: A coflow, in service order: its ``key``; its COFLOW ``row``, or -1; its flows, ``first`` to
-#: ``stop``; whether rows of these are ``stale``.
-_COFLOW = row_type([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4"),
-                    ("stale", "i4")])
-
-#: An unfinished flow.
-#:
-#: - left, rate, floor: its bytes left, its rate, and the bytes left at which it has ended
-#: - overtakes_at: by size, its bytes left when it may overtake the flow before it on some link
-#: - row, coflow, moving_at: its FLOW row, its coflow, and its place among the moving flows
-#: - stale: 0, or what its FLOW row lacks: `STALE` or `MOVED`
-_FLOW = row_type([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("overtakes_at", "f8"),
-                  ("row", "i4"), ("coflow", "i4"), ("moving_at", "i4"), ("stale", "i4")])
-
-#: A link on the path of a flow: the flow's ``slot`` in the list of the link, and the ``next`` flow
-#: behind it there that moves.
-_STEP = row_type([("link", "i4"), ("slot", "i4"), ("next", "i4")])
-
-#: A flow in the list of a link.
-#:
-#: - left: by size, the bytes of a flow that waits; 0 if it moves
-#: - other: another link on its path, or none. Most flows wait because that one is full, which is
-#:   seen from here without a look at the flow
-_MEMBER = row_type([("left", "f8"), ("flow", "i4"), ("other", "i4")])
-
-#: A link.
-#:
-#: - capacity, dust: bytes per second, and so few that they count as none
-#: - first, stop: its flows are ``members[first:stop]``, in order; ``head``: the first that moves
-#: - filler: the flow that leaves nothing to those behind it; without one, the one after the last
-#: - changes: whether rates change on it; the fields below are only in use meanwhile
-#: - cursor, last: its list is still to be searched from ``cursor`` on, at least to ``last``
-#: - free, before: the bytes per second that flows find there now, and found before
-#: - flow: the next flow whose rate may change, or `NONE`; ``size``: the bytes that it has left or,
-#:   in list order, its number
-#: - place: its place in the heap of changing links
-_LINK = row_type([("capacity", "f8"), ("dust", "f8"), ("free", "f8"), ("before", "f8"),
-                  ("size", "f8"), ("first", "i4"), ("stop", "i4"), ("head", "i4"),
-                  ("filler", "i4"), ("changes", "i4"), ("cursor", "i4"), ("last", "i4"),
-                  ("flow", "i4"), ("place", "i4")])
-
-#: Rows of `FlowOrderState.lists`: the flows that move, and those that ended in the last step.
-_MOVING, _ENDED = range(2)
-
-
-class FlowOrderState(NamedTuple):
-    """The unfinished flows in service order, and which of them have a rate (*move*)."""
-
-    totals: NDArray[Any]  #: of _TOTALS, shape (1,)
-    coflows: NDArray[Any]  #: of _COFLOW
-    flows: NDArray[Any]  #: of _FLOW; a dummy at the end goes before no flow
-    #: Of _STEP, by flow and place on its path; shorter paths are filled up with the last of
-    #: `links`, a dummy.
-    paths: NDArray[Any]
-    links: NDArray[Any]  #: of _LINK
-    members: NDArray[Any]  #: of _MEMBER: the flows on each link in order, one link after the other
-    lists: NDArray[np.int64]  #: of flows; see `_MOVING`
-    heap: NDArray[np.int64]  #: links on which rates change, in a heap while these are followed
-    #: Flows about to go ahead of others, of which the first to do so comes last.
-    waiting: NDArray[np.int64]
 
 
 # --- from Python ---------------------------------------------------------------------------
@@ -124,13 +71,14 @@ def engine_for(kept: FlowOrderState | None, coflows: NDArray[Any], flows: NDArra
     count = int(coflows["open"][order].sum())
     longest = int(coflows["max_hops"][order].max(initial=1))
     engine = FlowOrderState(
-        np.zeros(1, _TOTALS), np.zeros(len(order), _COFLOW), np.zeros(count + 1, _FLOW),
-        np.empty((count, longest), _STEP), np.zeros(len(capacity) + 1, _LINK),
-        np.empty(count * longest, _MEMBER), np.empty((2, count), np.int64),
+        np.zeros(1, TOTALS), np.zeros(len(order), COFLOW_ORDERED),
+        np.zeros(count + 1, FLOW_ORDERED),
+        np.empty((count, longest), STEP), np.zeros(len(capacity) + 1, LINK),
+        np.empty(count * longest, MEMBER), np.empty((2, count), np.int64),
         np.empty(len(capacity) + 1, np.int64), np.empty(count * (1 + longest), np.int64))
     engine.totals["by_size"] = by_size
     _copy_rows(None, engine, coflows, flows, hops, capacity, order)
-    engine.lists[_MOVING] = _ranked(engine.flows["left"][:-1]) if by_size else np.arange(count)
+    engine.lists[MOVING] = _ranked(engine.flows["left"][:-1]) if by_size else np.arange(count)
     _serve_all(None, engine)
     return engine
 
@@ -157,67 +105,11 @@ def _by_size(left: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.repeat(starts[runs] - (np.cumsum(lengths) - lengths), lengths) + np.arange(len(left))
 
 
-def _by_size(left: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Rank flows by bytes left; fast if many in a row have the same size."""
-    changes = np.flatnonzero(left[1:] != left[:-1]) + 1
-    if len(changes) >= len(left) - 1:
-        return np.argsort(left, kind="stable")
-    starts = np.concatenate(([0], changes))
-    runs = np.argsort(left[starts], kind="stable")
-    lengths = np.diff(starts, append=len(left))[runs]
-    return np.repeat(starts[runs] - (np.cumsum(lengths) - lengths), lengths) + np.arange(len(left))
-
-
-# --- the copy of the rows ------------------------------------------------------------------
-@in_place
-def copy_rows(engine, coflows, flows, hops, capacity, order):
-    """Copy the unfinished flows of all coflows in `order`, and count them on each link."""
-    links = engine.links
-    for k in range(len(links)):
-        link = links[k]
-        link.capacity = capacity[k] if k < len(capacity) else _PLENTY
-        link.free = link.capacity
-        link.dust = DUST * link.capacity
-        link.head = NONE
-        link.filler = len(engine.flows) - 1
-    i = 0
-    for k in range(len(order)):
-        row, mine = coflows[order[k]], engine.coflows[k]
-        mine.key = row.key
-        mine.row = order[k]
-        mine.stale = row.finish < np.inf
-        mine.first = i
-        for f in range(row.flow, row.flow + row.flows):
-            if flows[f].remaining > 0.0:
-                _copy_flow(engine, i, flows[f], hops)
-                engine.flows[i].row = f
-                engine.flows[i].coflow = k
-                mine.stale |= engine.flows[i].stale
-                i += 1
-        mine.stop = i
-    engine.flows[len(engine.flows) - 1].left = np.inf
-
-
-@inlined
-def _copy_flow(engine, i, row, hops):
-    """Copy the FLOW row of flow i, and its path."""
-    flow, paths, links = engine.flows[i], engine.paths, engine.links
-    flow.stale = STALE if row.rate > 0.0 or row.finish < np.inf else 0
-    flow.left = row.remaining
-    flow.floor = DUST * row.size
-    flow.overtakes_at = np.inf
-    for h in range(paths.shape[1]):
-        link = hops[row.hop + h].link if h < row.hops else len(links) - 1
-        paths[i, h].link = link
-        paths[i, h].next = NONE
-        links[link].stop += 1
-
-
 @in_place
 def serve_all(engine):
     """Give each flow, in the order of the list of moving ones, what its links have left."""
     flows, paths, links = engine.flows, engine.paths, engine.links
-    moving = engine.lists[_MOVING]
+    moving = engine.lists[MOVING]
     _list_members(engine)
     count = 0
     for i in moving:
@@ -230,7 +122,7 @@ def serve_all(engine):
             flows[i].moving_at = count
             moving[count] = i
             count += 1
-            _mark(engine, i, 0.0)
+            mark(engine, i, 0.0)
             for h in range(paths.shape[1]):
                 link = links[paths[i, h].link]
                 link.free -= most
@@ -255,7 +147,7 @@ def _list_members(engine):
         first += links[k].stop
         links[k].first = links[k].stop = first - links[k].stop
     links[nowhere].first = links[nowhere].stop = first
-    for i in engine.lists[_MOVING]:
+    for i in engine.lists[MOVING]:
         for h in range(paths.shape[1]):
             link = links[paths[i, h].link]
             if paths[i, h].link < nowhere:
@@ -276,7 +168,7 @@ def resume(engine, coflows, flows, order):
         return False
     totals = engine.totals[0]
     passed = totals.ended > 0
-    for i in engine.lists[_MOVING][:totals.moving]:
+    for i in engine.lists[MOVING][:totals.moving]:
         flow = engine.flows[i]
         if flow.left == 0.0:  # it is among those that have ended
             continue
@@ -286,7 +178,7 @@ def resume(engine, coflows, flows, order):
         passed |= flow.left != remaining
         flow.left = max(remaining, 0.0)
         if flow.left == 0.0:
-            engine.lists[_ENDED, totals.ended] = i
+            engine.lists[ENDED, totals.ended] = i
             totals.ended += 1
     if passed:
         _update_rates(engine)
@@ -305,88 +197,6 @@ def _find_rows(mine, coflows, order):
     return n == len(order)
 
 
-# --- the list of a link --------------------------------------------------------------------
-@in_place
-def _precedes(engine, i, j):
-    """Whether flow i is served before flow j."""
-    if engine.totals[0].by_size:
-        a, b = engine.flows[i].left, engine.flows[j].left
-        if abs(a - b) > DUST * max(a, b):
-            return a < b
-    return i < j
-
-
-@in_place
-def _hop(paths, i, link):
-    """Return the position of a link on the path of flow i."""
-    h = 0
-    while paths[i, h].link != link:
-        h += 1
-    return h
-
-
-@in_place
-def _mark(engine, i, left):
-    """Store on the links of flow i that it waits with `left` bytes, or moves, if `left` is 0."""
-    paths, members = engine.paths, engine.members
-    for h in range(paths.shape[1]):
-        if paths[i, h].link < len(engine.links) - 1:
-            members[paths[i, h].slot].left = left
-
-
-@in_place
-def _free_for(engine, i, k):
-    """Return the bandwidth that the flows before flow i on link k leave for it."""
-    free, j = engine.links[k].capacity, engine.links[k].head
-    while j != NONE and j != i and _precedes(engine, j, i):
-        free -= engine.flows[j].rate
-        j = engine.paths[j, _hop(engine.paths, j, k)].next
-    return free
-
-
-@in_place
-def _find_filler(engine, k):
-    """Find the first flow that leaves nothing of link k to the flows behind it."""
-    link = engine.links[k]
-    free, j = link.capacity, link.head
-    link.filler = len(engine.flows) - 1
-    while j != NONE:
-        free -= engine.flows[j].rate
-        if free <= link.dust:
-            link.filler = j
-            return
-        j = engine.paths[j, _hop(engine.paths, j, k)].next
-
-
-@in_place
-def _insert_moving(engine, i, k):
-    """Insert flow i into the list of moving flows of link k."""
-    paths, link = engine.paths, engine.links[k]
-    j, last = link.head, NONE
-    while j != NONE and _precedes(engine, j, i):
-        last = j
-        j = paths[j, _hop(paths, j, k)].next
-    paths[i, _hop(paths, i, k)].next = j
-    if last == NONE:
-        link.head = i
-    else:
-        paths[last, _hop(paths, last, k)].next = i
-
-
-@in_place
-def _remove_moving(engine, i, k):
-    """Remove flow i from the list of moving flows of link k."""
-    paths, link = engine.paths, engine.links[k]
-    behind = paths[i, _hop(paths, i, k)].next
-    if link.head == i:
-        link.head = behind
-        return
-    j = link.head
-    while paths[j, _hop(paths, j, k)].next != i:
-        j = paths[j, _hop(paths, j, k)].next
-    paths[j, _hop(paths, j, k)].next = behind
-
-
 # --- by size, flows overtake each other ---------------------------------------------------
 @in_place
 def _reorder(engine):
@@ -396,7 +206,7 @@ def _reorder(engine):
     other waiting flow is between it and its new place.
     """
     flows, paths, waiting = engine.flows, engine.paths, engine.waiting
-    moving = engine.lists[_MOVING][:engine.totals[0].moving]
+    moving = engine.lists[MOVING][:engine.totals[0].moving]
     most = len(moving) * (1 + paths.shape[1])
     count = 0
     for i in moving:
@@ -424,7 +234,7 @@ def _reorder(engine):
 def _enqueue(engine, i, count):
     """Insert a flow into the ordered list of waiting flows; return the list's length."""
     waiting, n = engine.waiting, count
-    while n and _precedes(engine, waiting[n - 1], i):
+    while n and precedes(engine, waiting[n - 1], i):
         waiting[n] = waiting[n - 1]
         n -= 1
     waiting[n] = i
@@ -446,7 +256,7 @@ def _overtakes(engine, i):
 def _passes(engine, i, slot):
     """Whether flow i goes before the one in a slot; for one that waits, its bytes are there."""
     member = engine.members[slot]
-    return member.left > engine.flows[i].left * _ABOVE or _precedes(engine, i, member.flow)
+    return member.left > engine.flows[i].left * _ABOVE or precedes(engine, i, member.flow)
 
 
 @inlined
@@ -476,7 +286,7 @@ def _move_ahead(engine, i, h):
         j = members[slot - 1].flow
         passed |= members[slot - 1].left == 0.0 and flows[j].rate > 0.0
         members[slot] = members[slot - 1]
-        paths[j, _hop(paths, j, k)].slot = slot
+        paths[j, hop_of(paths, j, k)].slot = slot
         slot -= 1
     if slot == last:
         return
@@ -488,9 +298,9 @@ def _move_ahead(engine, i, h):
         if each < link.stop:
             flows[members[each].flow].overtakes_at = np.inf
     if passed:
-        _remove_moving(engine, i, k)
-        _insert_moving(engine, i, k)
-        _find_filler(engine, k)
+        remove_moving(engine, i, k)
+        insert_moving(engine, i, k)
+        find_filler(engine, k)
         _note_change(engine, i, h, last)
 
 
@@ -501,7 +311,7 @@ def _update_rates(engine):
     totals, paths, heap = engine.totals[0], engine.paths, engine.heap
     if totals.by_size:
         _reorder(engine)
-    for i in engine.lists[_ENDED][:totals.ended]:
+    for i in engine.lists[ENDED][:totals.ended]:
         for h in range(paths.shape[1]):
             _note_change(engine, i, h, paths[i, h].slot)
     totals.gone += totals.ended
@@ -533,7 +343,7 @@ def _note_change(engine, i, h, last):
     if new or slot < link.cursor:
         more = 0.0 if new else link.free - link.before
         link.cursor = slot
-        link.free = _free_for(engine, i, k)
+        link.free = free_for(engine, i, k)
         link.before = link.free - more
 
 
@@ -581,7 +391,7 @@ def _find_next(engine, k):
         other = links[members[link.cursor].other]
         blocked = not other.changes and (
             (by_size and members[link.cursor].left > flows[other.filler].left * _ABOVE)
-            or _precedes(engine, other.filler, i))
+            or precedes(engine, other.filler, i))
         if not blocked and (flows[i].rate > 0.0 or (
                 link.free > link.dust and flows[i].left > 0.0 and _may_move(engine, i))):
             link.flow = i
@@ -599,7 +409,7 @@ def _may_move(engine, i):
         link = links[paths[i, h].link]
         # A change that is only behind the flow does not tell what is left for it.
         if not link.changes or link.cursor > paths[i, h].slot:
-            free &= not _precedes(engine, link.filler, i)
+            free &= not precedes(engine, link.filler, i)
         else:
             free &= link.free > link.dust
     return free
@@ -619,7 +429,7 @@ def _most(engine, i):
         link = links[paths[i, h].link]
         free = link.free
         if not link.changes or link.cursor > paths[i, h].slot:
-            free = _free_for(engine, i, paths[i, h].link)
+            free = free_for(engine, i, paths[i, h].link)
         if free <= link.dust:
             return 0.0
         most = min(most, free)
@@ -629,16 +439,16 @@ def _most(engine, i):
 @inlined
 def _update_lists(engine, i, old):
     """Update the lists of moving flows for a new rate of flow i."""
-    flows, paths, moving = engine.flows, engine.paths, engine.lists[_MOVING]
+    flows, paths, moving = engine.flows, engine.paths, engine.lists[MOVING]
     flow, totals = flows[i], engine.totals[0]
-    _mark(engine, i, flow.left if flow.rate == 0.0 else 0.0)
+    mark(engine, i, flow.left if flow.rate == 0.0 else 0.0)
     for h in range(paths.shape[1]):
         if paths[i, h].link < len(engine.links) - 1:
             if old == 0.0:
-                _insert_moving(engine, i, paths[i, h].link)
+                insert_moving(engine, i, paths[i, h].link)
             elif flow.rate == 0.0:
-                _remove_moving(engine, i, paths[i, h].link)
-            _find_filler(engine, paths[i, h].link)
+                remove_moving(engine, i, paths[i, h].link)
+            find_filler(engine, paths[i, h].link)
     if old == 0.0:
         flow.moving_at = totals.moving
         moving[totals.moving] = i
@@ -697,7 +507,7 @@ def _is_next(engine, k, other):
     one, two = engine.links[k], engine.links[other]
     if one.size > two.size * _ABOVE or two.size > one.size * _ABOVE:
         return one.size < two.size
-    return _precedes(engine, one.flow, two.flow)
+    return precedes(engine, one.flow, two.flow)
 
 
 # --- what the loop calls ---------------------------------------------------------------
@@ -709,7 +519,7 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
         if _MOST_GONE * (totals.gone + totals.ended) > engine.lists.shape[1]:
             return REDO
         _update_rates(engine)
-    for i in engine.lists[_MOVING][:totals.moving]:
+    for i in engine.lists[MOVING][:totals.moving]:
         flow = engine.flows[i]
         if flow.stale != MOVED:
             flow.stale = MOVED
@@ -722,7 +532,7 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
 def _find_end(engine, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
     dt = np.inf
-    for i in engine.lists[_MOVING][:engine.totals[0].moving]:
+    for i in engine.lists[MOVING][:engine.totals[0].moving]:
         flow = engine.flows[i]
         if 0.0 < flow.left < dt * flow.rate:
             dt = flow.left / flow.rate
@@ -733,7 +543,7 @@ def _find_end(engine, _coflows, state):
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
     totals, paths = engine.totals[0], engine.paths
-    for i in engine.lists[_MOVING][:totals.moving]:
+    for i in engine.lists[MOVING][:totals.moving]:
         flow = engine.flows[i]
         before = flow.left
         if before == 0.0:  # it has ended, which is not noticed yet
@@ -741,7 +551,7 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
         flow.left -= flow.rate * dt
         if flow.left <= flow.floor + flow.rate * slack:
             flow.left = 0.0
-            engine.lists[_ENDED, totals.ended] = i
+            engine.lists[ENDED, totals.ended] = i
             totals.ended += 1
             end_flow(coflows, engine.coflows[flow.coflow].row, pools[0][flow.row], now, state,
                      finished)
