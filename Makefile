@@ -6,6 +6,8 @@
 # make fuzz    100,000 damaged files for all readers (10 min); fewer: make fuzz EXAMPLES=1000
 # make lint    ruff and mypy (2 min the first time)
 # make bench   the speed of the things that must be fast (15 min)
+# make numbas  the small cases of every engine with the oldest Numba that pyproject.toml allows, and
+#              with the newest; before a release (10 min)
 # make docs    the documentation as web pages, in docs/_build/html (3 min)
 # make package the wheel and the source distribution, in dist; the wheel in a new environment (4 min)
 # make clean   remove the environment, results and caches
@@ -20,7 +22,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz lint bench docs package clean
+.PHONY: help demo test test-all fuzz lint bench numbas docs package clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -66,6 +68,17 @@ lint: $(VENV)/lint
 
 bench: $(VENV)/test
 	$(BIN)/python tests/bench/run.py
+
+numbas:
+	@set -e; tried="$$(mktemp -d)"; trap 'rm -rf "$$tried"' EXIT; \
+	oldest="$$(sed -n 's/^    "numba>=\(.*\)",$$/\1/p' pyproject.toml)"; \
+	for numba in "numba==$$oldest.*" numba; do \
+	    rm -rf "$$tried/venv"; $(PYTHON) -m venv "$$tried/venv"; \
+	    "$$tried/venv/bin/python" -m pip install --quiet . "$$numba" pytest hypothesis; \
+	    "$$tried/venv/bin/python" -c 'import numba; print("numba", numba.__version__)'; \
+	    NUMBA_CACHE_DIR="$$tried/kept" PYTHONPATH=. "$$tried/venv/bin/python" -m pytest \
+	        tests/fabric/test_without_compiling.py tests/fabric/test_add_an_engine.py; \
+	done
 
 docs: $(VENV)/docs
 	$(BIN)/python -m sphinx -W -q docs docs/_build/html

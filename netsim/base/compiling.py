@@ -232,6 +232,8 @@ def cached(function: Callable[..., Any], make: Callable[..., Any], **options: An
         folder.mkdir(parents=True, exist_ok=True)
         config.CACHE_DIR = str(folder)
         return make(function, cache=True, **options)
+    except ImportError:  # it calls a function of a module that no file has
+        return make(function, **options)
     except (RuntimeError, OSError) as error:
         tell_not_kept(str(folder), getattr(error, "strerror", None) or str(error))
         return make(function, **options)
