@@ -352,8 +352,8 @@ def page_of_the_fabric():
 def kinds_of_rows():
     """Yield the record types of the fabric: the name, the columns, and the comment above."""
     for path in sorted((ROOT / "netsim" / "fabric").rglob("*.py")):
-        module = importlib.import_module(
-            path.relative_to(ROOT).as_posix().removesuffix(".py").replace("/", "."))
+        dotted = path.relative_to(ROOT).as_posix().removesuffix(".py").replace("/", ".")
+        module = importlib.import_module(dotted.removesuffix(".__init__"))
         for comment, name in re.findall(r"((?:^#:.*\n)*)^(\w+) = row_type\(", path.read_text(),
                                         re.MULTILINE):
             yield f"{path.name}: {name}", getattr(module, name).names, comment
