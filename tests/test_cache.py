@@ -1,6 +1,7 @@
 """Compiled kernels are cached on disk, in a folder of this version of all of them."""
 
 import ast
+import errno
 import gc
 import os
 import re
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -16,8 +18,9 @@ import numpy as np
 import pytest
 
 import netsim
+from netsim.base import compiling as compiling_module
 from netsim.base.compiling import compiled, compiling, row_type, tell_not_kept
-from netsim.base.files import COMPILED
+from netsim.base.files import COMPILED, cache_folder
 from tests.offenders import assert_none
 from tests.pairs import exhaustive
 
@@ -158,21 +161,46 @@ def test_files_without_a_digest_are_made_again(kept):
     assert compiled_from_cache() == (6, 1)
 
 
-def test_code_for_other_types_is_kept_too(tmp_path):
-    """It is compiled after the first call, and sealed at the end of the process."""
-    (tmp_path / "both.py").write_text(
-        "from netsim.base.compiling import compiled\n\n"
-        "@compiled\ndef twice(x):\n    return 2 * x\n\n"
-        "print(twice(1), twice(1.5), twice.stats.cache_hits.total())\n")
-    for hits in (0, 2):
-        assert printed_by("both.py", tmp_path) == f"2 3.0 {hits}"
+@pytest.mark.parametrize("module", ["mine", "__main__"])
+@pytest.mark.parametrize("values", [("1, 1.5", "1, 1.5", "1, 1.5"), ("1", "1, 1.5", "1, 1.5"),
+                                    ("1", "1.5", "1, 1.5")])
+def test_code_for_other_types_is_kept_too(tmp_path, module, values):
+    """It may be compiled after the first call, or by a later process, and is sealed at the end."""
+    kernel = "from netsim.base.compiling import compiled\n@compiled\ndef twice(x): return 2 * x\n"
+    calls = ("import sys\nfor x in sys.argv[1].split(','):\n    twice(eval(x))\n"
+             "print(twice.stats.cache_hits.total(), twice.stats.cache_misses.total())\n")
+    if module == "mine":
+        (tmp_path / "mine.py").write_text(kernel)
+        kernel = "from mine import twice\n"
+    (tmp_path / "script.py").write_text(kernel + calls)
+    said = [printed_by("script.py", tmp_path, each) for each in values]
+    assert said[-1] == "2 0"
+    assert len([*tmp_path.rglob("*.nb?")]) == len([*tmp_path.rglob("*.sha256")]) == 3
 
 
-def printed_by(script, folder):
-    done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True,
-                          check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"),
-                                           "PYTHONPATH": str(PACKAGE.parent)})
+def printed_by(script, folder, *words):
+    environment = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run([sys.executable, script, *words], cwd=folder, capture_output=True,
+                          text=True, check=True, env={**os.environ, **environment})
     return done.stdout.strip()
+
+
+def test_a_digest_is_written_whole_or_not_at_all(kept, tmp_path):
+    """What a copy of the folder shares with it by a hard link is left as it is."""
+    [seal] = kept.rglob("*.nbi.sha256")
+    os.link(seal, tmp_path / "copy")
+    compiling_module._seal(twice)
+    assert not seal.samefile(tmp_path / "copy")
+    assert seal.read_bytes() == (tmp_path / "copy").read_bytes()
+
+
+def test_what_another_process_has_removed_is_no_obstacle(kept, monkeypatch):
+    """Of damaged files, the others are removed, too."""
+    files = [kept / "gone.nbi", *kept.rglob("*.nb?")]
+    files[1].write_bytes(b"")
+    monkeypatch.setattr(compiling_module, "_files_of", lambda _: files)
+    assert not compiling_module._is_stored(twice)
+    assert not any(path.exists() for path in files)
 
 
 def test_a_folder_in_place_of_a_file_is_named(kept):
@@ -193,6 +221,20 @@ def test_a_file_in_place_of_the_folder_is_named(kept):
     with pytest.warns(netsim.NetsimWarning, match=f"cannot be stored in {kept}"):
         assert compiled_from_cache() == (6, 0)
     assert compiled_from_cache() == (6, 0)
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_an_error_without_a_file_names_the_folder():
+    """As of a full disk."""
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    kernel = compiled(twice)
+    kernel.dispatcher = full
+    tell_not_kept.cache_clear()
+    with pytest.warns(netsim.NetsimWarning, match=re.escape(f"stored in {cache_folder()}: No sp")):
+        assert kernel(3) == 6
+    tell_not_kept.cache_clear()
 
 
 @exhaustive
@@ -249,6 +291,68 @@ def test_a_handler_of_ones_own_during_compiling(number, fails):
         assert signal.getsignal(number) is handler
     finally:
         signal.signal(number, before)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_signal_while_handlers_are_replaced(late, monkeypatch):
+    """What its handler raises leaves no signal unheard."""
+    calls, real = [], signal.signal
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def at_a_bad_time(number, handler):
+        calls.append(number)
+        if len(calls) == (4 if late else 2):  # the second to be put back, or to be replaced
+            signal.raise_signal(calls[2] if late else number)
+        return real(number, handler)
+
+    before = {number: real(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        monkeypatch.setattr(signal, "signal", at_a_bad_time)
+        with pytest.raises(KeyboardInterrupt), compiling(twice):
+            pass
+        for number in before:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+    finally:
+        for number, handler in before.items():
+            real(number, handler)
+
+
+def test_two_threads_compile_at_once():
+    """The first to begin ends first."""
+    before = gc.get_threshold(), numba.config.OPT, numba.config.CACHE_DIR
+    turns = [threading.Event() for _ in range(3)]
+
+    def first():
+        with compiling(twice):
+            turns[0].set()
+            turns[1].wait(1.0)
+
+    def second():
+        turns[0].wait()
+        with compiling(twice):
+            turns[1].set()
+            turns[2].wait(1.0)
+
+    threads = [threading.Thread(target=each) for each in (first, second)]
+    for each in threads:
+        each.start()
+    threads[0].join()
+    turns[2].set()
+    threads[1].join()
+    assert (gc.get_threshold(), numba.config.OPT, numba.config.CACHE_DIR) == before
+
+
+def test_numbas_file_may_say_that_nothing_is_compiled(tmp_path):
+    pytest.importorskip("yaml")
+    (tmp_path / ".numba_config.yaml").write_text("disable_jit: 1\n")
+    (tmp_path / "script.py").write_text(
+        "from netsim.base.compiling import compiled\n"
+        "kernel = compiled(lambda value: value)\n"
+        "print(kernel(1), 'dispatcher' in vars(kernel))")
+    assert printed_by("script.py", tmp_path) == "1 False"
 
 
 # --- rows ------------------------------------------------------------------------------

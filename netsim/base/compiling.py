@@ -11,25 +11,21 @@ import atexit
 import gc
 import glob
 import hashlib
-import os
 import re
 import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache, cached_property, update_wrapper
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.base import display
-from netsim.base.files import cache_folder
-from netsim.errors import NetsimWarning
-
-#: Whether kernels are compiled at all.
-ENABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+from netsim.base.files import atomic_write, cache_folder
+from netsim.errors import NetsimWarning, OutputError
 
 #: What all kernels are compiled with. Division by zero follows NumPy: x/0 is inf.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
@@ -37,6 +33,17 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 #: The dispatchers of all kernels that Python has called.
 _kernels: list[Any] = []
+
+#: Held by the thread that changes settings, of Numba and of Python, which all threads share.
+_settings = threading.RLock()
+
+
+def enabled() -> bool:
+    """Whether kernels are compiled at all, as Numba's environment variables or its file say."""
+    import numba
+
+    config: Any = numba.config
+    return not config.DISABLE_JIT
 
 
 class Kernel:
@@ -46,22 +53,24 @@ class Kernel:
     decorators return.
     """
 
-    def __init__(self, function: Callable[..., Any], inline: str = "never", **options: Any) -> None:
+    def __init__(self, function: Callable[..., Any], inline: str = "never", kept: bool = True,
+                 **options: Any) -> None:
         update_wrapper(self, function)
         self.py_func, self.targetoptions, self._options = function, {"inline": inline}, options
-        self._called = False
+        self._kept, self._called = kept, False
 
     def __call__(self, *args: Any) -> Any:
         if self._called:
             return self.dispatcher(*args)
-        if not ENABLED:
+        if not enabled():
             with np.errstate(all="ignore"):  # as in compiled code
                 return self.py_func(*args)
         with compiling(self.py_func):
             try:
                 result = self.dispatcher(*args)
             except OSError as error:  # the compiled code cannot be stored
-                tell_not_kept(str(error.filename2 or error.filename), error.strerror or str(error))
+                tell_not_kept(str(error.filename2 or error.filename or cache_folder()),
+                              error.strerror or str(error))
                 self.dispatcher = _njit(self.py_func, **self._options)
                 result = self.dispatcher(*args)
         self._called = True
@@ -74,13 +83,14 @@ class Kernel:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         name = self.py_func.__qualname__
-        made = _made, (self.py_func, self.targetoptions["inline"], self._options)
+        made = _made, (self.py_func, {**self.targetoptions, "kept": self._kept, **self._options})
         return made if "<locals>" in name else name  # others can be imported
 
     @cached_property
     def dispatcher(self) -> Any:
         """What Python calls."""
-        made = cached(self.py_func, _njit, **self._options)
+        make = partial(cached, make=_njit) if self._kept else _njit
+        made = make(self.py_func, **self._options)
         _kernels.append(made)
         return made
 
@@ -92,8 +102,8 @@ class Kernel:
         return _njit(self.py_func, no_cpython_wrapper=True, **self._options)
 
 
-def _made(function: Callable[..., Any], inline: str, options: dict[str, Any]) -> Kernel:
-    return Kernel(function, inline, **options)
+def _made(function: Callable[..., Any], options: dict[str, Any]) -> Kernel:
+    return Kernel(function, **options)
 
 
 def _njit(function: Callable[..., Any], **options: Any) -> Any:
@@ -108,9 +118,12 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     return Kernel(kernel)
 
 
-def in_place(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes no arrays, without counting references to its arguments."""
-    return Kernel(kernel, _nrt=False)
+def in_place(kernel: Callable[..., Any], kept: bool = True) -> Any:
+    """Compile a kernel that makes no arrays, without counting references to its arguments.
+
+    Unless `kept`, it is not cached on disk.
+    """
+    return Kernel(kernel, kept=kept, _nrt=False)
 
 
 def inlined(kernel: Callable[..., Any]) -> Any:
@@ -156,7 +169,7 @@ class Direct:
         entry = self._entries.get(kind)
         if entry is not None:
             return entry(*args)
-        if not ENABLED:
+        if not enabled():
             return self.kernel(*args)
         with compiling(self.kernel.py_func):
             returned = self.kernel(*args)
@@ -176,31 +189,33 @@ _RARELY = 1_000_000, 20, 100
 def compiling(function: Callable[..., Any]) -> Iterator[bool]:
     """Let Numba compile a function in this context, undisturbed by Ctrl-C and SIGTERM.
 
-    These are handled at the end: half-compiled code could never be called. The user is told, unless
-    the code is on disk, which the context says.
+    These are handled at the end: half-compiled code could never be called. As Numba compiles what
+    is called, its first execution is within this context, too. The user is told, unless the code is
+    on disk, which the context says.
     """
-    stored = _is_stored(function)
-    told = not stored and (function.__module__ or "").startswith("netsim.")
     import numba
 
     config: Any = numba.config
-    before, level = gc.get_threshold(), config.OPT
-    with _signals_held():
-        if told:
-            display.begun()
-        if before[0]:
-            gc.set_threshold(*_RARELY)
-        # At Numba's level, 3, kernels take 1.15 times as long to compile, and as long to run.
-        config.OPT = type(level)(1)
-        try:
-            yield stored
-        finally:
-            config.OPT = level
-            gc.set_threshold(*before)
+    with _settings:
+        stored = _is_stored(function)
+        told = not stored and (function.__module__ or "").startswith("netsim.")
+        before, level = gc.get_threshold(), config.OPT
+        with _signals_held():
             if told:
-                display.ended()
-    if not stored:
-        _seal(function)
+                display.begun()
+            if before[0]:
+                gc.set_threshold(*_RARELY)
+            # At Numba's level, 3, kernels take 1.15 times as long to compile, and as long to run.
+            config.OPT = type(level)(1)
+            try:
+                yield stored
+            finally:
+                config.OPT = level
+                gc.set_threshold(*before)
+                if told:
+                    display.ended()
+        if not stored:
+            _seal(function)
 
 
 @contextmanager
@@ -212,15 +227,27 @@ def _signals_held() -> Iterator[None]:
         yield
         return
     pending: list[tuple[Any, Any]] = []
-    for number in handlers:
-        signal.signal(number, lambda *given: pending.append(given))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    holds = True
+
+    def hold(number: Any, frame: Any) -> None:
+        if holds:
+            pending.append((number, frame))
+        else:  # a handler raised an exception while others were put back
+            handlers[number](number, frame)
+
+    def release() -> None:
+        nonlocal holds
+        holds = False
         for arrived, frame in pending:
             handlers[arrived](arrived, frame)
+
+    # A stack calls everything, whatever a handler raises while it is being put back.
+    with ExitStack() as stack:
+        stack.callback(release)
+        for number, handler in handlers.items():
+            stack.callback(signal.signal, number, handler)
+            signal.signal(number, hold)
+        yield
 
 
 # --- files ---------------------------------------------------------------------------------
@@ -232,19 +259,20 @@ def cached(function: Callable[..., Any], make: Callable[..., Any], **options: An
     import numba
 
     config: Any = numba.config
-    before, folder = config.CACHE_DIR, cache_folder()
-    try:
-        # Else Numba would keep it beside the source, where changes of callees go unseen.
-        folder.mkdir(parents=True, exist_ok=True)
-        config.CACHE_DIR = str(folder)
-        return make(function, cache=True, **options)
-    except ImportError:  # it calls a function of a module that no file has
-        return make(function, **options)
-    except (RuntimeError, OSError) as error:
-        tell_not_kept(str(folder), getattr(error, "strerror", None) or str(error))
-        return make(function, **options)
-    finally:
-        config.CACHE_DIR = before
+    with _settings:
+        before, folder = config.CACHE_DIR, cache_folder()
+        try:
+            # Else Numba would keep it beside the source, where changes of callees go unseen.
+            folder.mkdir(parents=True, exist_ok=True)
+            config.CACHE_DIR = str(folder)
+            return make(function, cache=True, **options)
+        except ImportError:  # it calls a function of a module that no file has
+            return make(function, **options)
+        except (RuntimeError, OSError) as error:
+            tell_not_kept(str(folder), getattr(error, "strerror", None) or str(error))
+            return make(function, **options)
+        finally:
+            config.CACHE_DIR = before
 
 
 @cache
@@ -257,7 +285,7 @@ def tell_not_kept(path: str, reason: str) -> None:
 
 def _files_of(function: Callable[..., Any]) -> Iterator[Path]:
     """Yield the files in which Numba keeps the compiled code of a function."""
-    name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+    name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
     yield from cache_folder().glob(
         f"*/{glob.escape(re.sub('[<>]', '', name))}-{function.__code__.co_firstlineno}.*.nb?")
 
@@ -265,15 +293,15 @@ def _files_of(function: Callable[..., Any]) -> Iterator[Path]:
 def _seal(function: Callable[..., Any]) -> None:
     """Store the digests of the files of a function: if damaged, machine code might do anything."""
     for path in _files_of(function):
-        with suppress(OSError):
-            _sum_of(path).write_bytes(_digest(path))
+        with suppress(OutputError), atomic_write(_sum_of(path)) as temporary:
+            temporary.write_bytes(_digest(path))
 
 
 @atexit.register
 def _seal_all() -> None:
     """Seal what has been compiled for more types since its first call."""
     for kernel in _kernels:
-        if kernel.stats.cache_misses.total() > 1:
+        if kernel.stats.cache_misses:
             _seal(kernel.py_func)
 
 
@@ -286,7 +314,7 @@ def _is_stored(function: Callable[..., Any]) -> bool:
             return len(files) > 0
         for path in files:
             _sum_of(path).unlink(missing_ok=True)
-            path.unlink()
+            path.unlink(missing_ok=True)
     return False
 
 

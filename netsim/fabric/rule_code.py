@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numba import types
 
-from netsim.base.compiling import ENABLED, cached, compiling
+from netsim.base.compiling import cached, compiling, enabled
 from netsim.base.values import same
 from netsim.errors import InputError
 from netsim.fabric.allocation import check_sees
@@ -59,7 +59,7 @@ class CompiledRule(types.WrapperAddressProtocol):
         self.function: Any = numba.njit(error_model="numpy", boundscheck=True)(rule.function)
         self._call = FunctionType(_call.__code__, {"rule": self.function}, _call.__name__)
         self._call.__module__, self._call.__qualname__ = __name__, f"rule-{_digest(rule.function)}"
-        if ENABLED:
+        if enabled():
             self._address = self._compile()
 
     def __call__(self, *args: Any) -> int:

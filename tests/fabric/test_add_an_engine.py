@@ -11,7 +11,14 @@ from netsim.base.compiling import Direct
 from netsim.fabric import event_loop
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.engines import PriorityEngine
+from netsim.fabric.kernels import priority
 from tests.fabric import even_engine
+
+
+def test_the_code_of_an_engine_elsewhere_is_not_kept():
+    """Nothing would say when that has changed; netsim's own is in the name of the folder."""
+    assert even_engine.run.stats.cache_path is None
+    assert priority.run.stats.cache_path is not None
 
 
 class Even(netsim.Allocator):

@@ -82,7 +82,7 @@ def test_results_are_the_same():
         env={**os.environ, "NUMBA_DISABLE_JIT": "1",
              "PYTHONPATH": str(Path(netsim.__file__).parents[1])})
     plain, compiled = json.loads(done.stdout), finished()
-    assert compiling.ENABLED
+    assert compiling.enabled()
     assert plain.keys() == compiled.keys()
     for name, times in compiled.items():
         if name.startswith("square_roots"):  # a power may be rounded otherwise
@@ -93,7 +93,7 @@ def test_results_are_the_same():
 
 if __name__ == "__main__":
     found = finished()
-    assert not compiling.ENABLED
+    assert not compiling.enabled()
     assert isinstance(kernels.before.py_func, type(finished))
     assert "dispatcher" not in vars(kernels.before)
     print(json.dumps(found))

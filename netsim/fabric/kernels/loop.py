@@ -8,6 +8,7 @@ for all: `loop_of` makes that of an engine from its functions.
 
 from __future__ import annotations
 
+from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -134,11 +135,12 @@ def loop_of(name, **functions):
     """Return `_run` for an engine: a kernel with this name, and with these functions of it.
 
     It is a copy of `_run` that finds them among its globals, as do those of the functions that
-    `_run` calls.
+    `_run` calls. If some are not netsim's own, it is not cached, as nothing says when they change.
     """
     own = {**globals(), **functions}
-    for each, make in ((_notice, inlined), (_begin_step, inlined), (_move, inlined),
-                       (_run, in_place)):
+    run = partial(in_place, kept=all(each.__module__.startswith(f"{__package__}.")
+                                     for each in functions.values()))
+    for each, make in ((_notice, inlined), (_begin_step, inlined), (_move, inlined), (_run, run)):
         copied = FunctionType(each.__code__, own, each.__name__)
         copied.__module__, copied.__qualname__ = __name__, f"{each.__name__}-{name}"
         own[each.__name__] = make(copied)
