@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, ModuleType
 from typing import Any, get_args
 
-import numpy as np
-
 from netsim.base.values import as_choice, as_flag, as_whole, convert, is_number, plain, same
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information, check_sees
@@ -141,7 +139,7 @@ def columns_in(function: Callable[..., Any]) -> Iterator[str]:
     Any name that is equal to the name of a column counts, since an extra column costs little.
     """
     for each in functions_in(function):
-        yield from COLUMNS.intersection(_names_in(each.__code__))
+        yield from COLUMNS.intersection(names_in(each.__code__))
 
 
 def functions_in(function: Callable[..., Any], seen: set[Any] | None = None
@@ -157,16 +155,9 @@ def functions_in(function: Callable[..., Any], seen: set[Any] | None = None
             yield from functions_in(compiled, seen)
 
 
-def constants_of(function: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of the constants that a function takes by name."""
-    for name, value in _known_to(function):
-        if isinstance(value, bool | int | float | str | tuple | np.generic | np.dtype):
-            yield name, repr(value)
-
-
 def _known_to(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """Yield what the names in a function's code stand for, also as attributes of its modules."""
-    names = {*_names_in(function.__code__)}
+    names = {*names_in(function.__code__)}
     known = [(name, function.__globals__.get(name)) for name in names]
     known += [(name, cell.cell_contents) for name, cell in zip(
         function.__code__.co_freevars, function.__closure__ or (), strict=True)]
@@ -176,11 +167,11 @@ def _known_to(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
             yield from ((name, vars(module).get(name)) for name in names)
 
 
-def _names_in(code: CodeType) -> Iterator[str]:
+def names_in(code: CodeType) -> Iterator[str]:
     """Yield the names and strings in a function's code and in nested code."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, str):
             yield constant
         elif isinstance(constant, CodeType):
-            yield from _names_in(constant)
+            yield from names_in(constant)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dis
-import hashlib
 import re
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -20,7 +19,8 @@ from netsim.base.values import same
 from netsim.errors import InputError
 from netsim.fabric.allocation import check_sees
 from netsim.fabric.kernels.rules import COFLOWS, JOBS, RuleOutput
-from netsim.fabric.rule import COLUMNS, NEEDS, Rule, constants_of, functions_in
+from netsim.fabric.rule import COLUMNS, NEEDS, Rule, functions_in
+from netsim.fabric.rule_key import key_of
 
 _READ_ONLY = [types.Array(numba.from_dtype(rows), 1, "C", readonly=True)
               for rows in (COFLOWS, JOBS)]
@@ -54,11 +54,11 @@ class CompiledRule(types.WrapperAddressProtocol):
 
     def __init__(self, rule: Rule) -> None:
         _refuse_writes(rule)
-        self._rule = rule
+        self._rule, self._key = rule, key_of(rule.function)
         #: What Python calls; what is written beyond an array is an error, not damage.
         self.function: Any = numba.njit(error_model="numpy", boundscheck=True)(rule.function)
         self._call = FunctionType(_call.__code__, {"rule": self.function}, _call.__name__)
-        self._call.__module__, self._call.__qualname__ = __name__, f"rule-{_digest(rule.function)}"
+        self._call.__module__, self._call.__qualname__ = __name__, f"rule-{self._key}"
         if enabled():
             self._address = self._compile()
 
@@ -77,7 +77,8 @@ class CompiledRule(types.WrapperAddressProtocol):
         with compiling(self._call) as stored:
             if not stored:
                 self._compile_function()
-            made = cached(self._call, partial(_cfunc, SIGNATURE))
+            made = (_cfunc(SIGNATURE, self._call) if self._key is None
+                    else cached(self._call, partial(_cfunc, SIGNATURE)))
         return int(made.address)
 
     def _compile_function(self) -> None:
@@ -111,21 +112,6 @@ def compiled_rule(rule: Rule) -> CompiledRule:
     if rule.function not in _COMPILED:
         _COMPILED[rule.function] = CompiledRule(rule)
     return _COMPILED[rule.function]
-
-
-def _digest(function: Callable[..., Any]) -> str:
-    """Hash the code of a function and of all compiled functions that it calls, with constants."""
-    each = sorted(repr((_contents(one.__code__), sorted(constants_of(one))))
-                  for one in functions_in(function))
-    return hashlib.sha256("".join(each).encode()).hexdigest()[:16]
-
-
-def _contents(code: CodeType) -> tuple[Any, ...]:
-    """Return what code does, but for the values of names; instructions refer to these by number."""
-    constants = [_contents(each) if isinstance(each, CodeType)
-                 else sorted(map(repr, each)) if isinstance(each, frozenset) else repr(each)
-                 for each in code.co_consts]
-    return code.co_code, code.co_names, code.co_freevars, constants
 
 
 def _refuse_writes(rule: Rule) -> None:

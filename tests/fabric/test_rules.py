@@ -15,8 +15,10 @@ import netsim
 import netsim.fabric.engines
 import netsim.fabric.event_loop
 from netsim.allocators import make_allocator
+from netsim.base.files import cache_folder
 from netsim.errors import AllocationError, InputError, UnknownNameError
-from netsim.fabric.rule_code import _digest, compiled_rule
+from netsim.fabric.rule_code import compiled_rule
+from netsim.fabric.rule_key import key_of
 from netsim.testing import make_view
 from tests.pairs import but, few, in_turn
 
@@ -412,21 +414,172 @@ def of(body, helpers=None, **options):
     return made
 
 
-def test_compiled_code_is_that_of_the_rule():
-    """Of rules that differ only in a name, in the order of constants, or in what they enclose."""
-    def enclosing(one, two):
-        def rule(coflows, jobs, now, order):
-            order.key[0] = one - two
-        return rule
+#: What makes a rule, and two versions of it that differ in what they compute.
+PAIRS = {
+    "a name": ("def rule(a, b, c, order): order.{}[0] = 1.0", "key", "tie"),
+    "the order of constants": (
+        "def rule(a, b, now, order): order.key[0] = now * {} + {}", (3.0, 2.0), (2.0, 3.0)),
+    "nested code": ("def rule(a, b, c, order): order.key[0] = max({} for c in (1, 2))", "c", "-c"),
+    "what it encloses": ("""
+def make(one, two):
+    def rule(a, b, c, order): order.key[0] = one - two
+    return rule
+rule = make({}, {})""", (1.0, 2.0), (2.0, 1.0)),
+    "which functions it encloses": ("""
+def plus(x): return x + 1
+def times(x): return x * 2
+def make(f):
+    f = numba.njit(f)
+    def rule(a, b, now, order): order.key[0] = f(now)
+    return rule
+rule = make({})""", "plus", "times"),
+    "bodies of callees": ("""
+@numba.njit
+def f(x): return {}
+@numba.njit
+def g(x): return {}
+def rule(a, b, now, order): order.key[0] = f(now) - 2 * g(now)""",
+                          ("x + 1", "x * 3"), ("x * 3", "x + 1")),
+    "what a callee calls": ("""
+@numba.njit
+def f(x): return {}
+@numba.njit
+def g(x): return f(x)
+def rule(a, b, now, order): order.key[0] = g(now)""", "x + 1", "x * 3"),
+    "defaults": ("""
+@numba.njit
+def f(x, y={}): return x * y
+def rule(a, b, now, order): order.key[0] = f(now)""", 1.0, 2.0),
+    "names of arguments": ("""
+@numba.njit
+def f({}, {}): return {} - {}
+def rule(a, b, now, order): order.key[0] = f(x=now, y=1.0)""", (*"xyxy",), (*"yxyx",)),
+    "an array": ("""
+values = np.array([1.0, {}])
+def rule(a, b, now, order): order.key[0] = values[1]""", 2.0, 3.0),
+    "the type of an array": ("""
+values = np.zeros(2, np.{})
+def rule(a, b, now, order): order.key[0] = values[1]""", "float64", "int64"),
+    "what a name stands for": ("""
+from math import {} as r
+def rule(a, b, now, order): order.key[0] = r(now)""", "floor", "ceil"),
+    "a module": ("""
+import {} as module
+def rule(a, b, now, order): order.key[0] = module.sqrt(now)""", "math", "cmath"),
+    "an enum": ("""
+import enum
+class Kind(enum.{}Enum): ONE = {}
+def rule(a, b, now, order): order.key[0] = now * Kind.ONE.value""", ("Int", 1), ("Int", 2)),
+    "a member of an enum": ("""
+import enum
+class Kind(enum.IntEnum): ONE, TWO = 1, 2
+kind = Kind.{}
+def rule(a, b, now, order): order.key[0] = now * kind""", "ONE", "TWO"),
+    "a class": ("""
+class Held: value = {}
+def rule(a, b, now, order): order.key[0] = Held.value""", 1.0, 2.0),
+    "fields of a tuple": ("""
+from typing import NamedTuple
+class Pair(NamedTuple):
+    {}: float
+    {}: float
+def rule(a, b, now, order): order.key[0] = Pair(now, 1.0).x""", (*"xy",), (*"yx",)),
+    "defaults of a tuple": ("""
+from typing import NamedTuple
+class Pair(NamedTuple):
+    x: float
+    y: float = {}
+def rule(a, b, now, order): order.key[0] = Pair(now).y""", 1.0, 2.0),
+    "a constant of a module": ("""
+import types
+outer = types.ModuleType("outer")
+outer.inner = types.ModuleType("outer.inner")
+outer.inner.SIGN = {}
+def rule(a, b, now, order): order.key[0] = outer.inner.SIGN""", -1, 1),
+    "a function of a module": ("""
+import types
+outer = types.ModuleType("outer")
+outer.f = numba.njit(lambda x: {})
+def rule(a, b, now, order): order.key[0] = outer.f(now)""", "x + 1", "x * 2"),
+    "options of Numba": ("""
+@numba.njit(error_model={!r})
+def f(x): return 1.0 / x
+def rule(a, b, now, order): order.key[0] = f(now)""", "python", "numpy"),
+    "the type of a number": ("""
+one = np.float{}(1.0)
+def rule(a, b, now, order): order.key[0] = one / 3""", "64", "32"),
+    "handlers": ("""
+def rule(a, b, now, order):
+    try:
+        order.key[0] = {}
+    except Exception:
+        {}""", ("1.0", "order.key[0] = 2.0"), ("1.0", "order.key[1] = 2.0")),
+}
 
-    rules = [enclosing(1.0, 2.0), enclosing(2.0, 1.0)]
-    for body in ("order.key[0] = 1.0", "order.tie[0] = 1.0", "order.key[0] = now * 3.0 + 2.0",
-                 "order.key[0] = now * 2.0 + 3.0", "order.key[0] = max(c for c in (1, 2))",
-                 "order.key[0] = max(-c for c in (1, 2))"):
-        names = {}
-        exec(f"def rule(coflows, jobs, now, order):\n    {body}\n", names)
-        rules.append(names["rule"])
-    assert len({*map(_digest, rules)}) == len(rules)
+
+def rule_from(code, values=()):
+    names = {"np": np, "numba": numba, "__name__": "mine"}
+    exec(code.format(*values if isinstance(values, tuple) else [values]), names)
+    return names["rule"]
+
+
+@pytest.mark.parametrize(("code", "one", "two"), PAIRS.values(), ids=PAIRS)
+def test_compiled_code_is_that_of_the_rule(code, one, two):
+    """Rules that differ have different keys, and one that is made again has the same."""
+    first, again, other = (key_of(rule_from(code, values)) for values in (one, one, two))
+    assert first == again != other
+    assert None not in (first, other)
+
+
+@pytest.mark.parametrize("code", [
+    "values = [1.0]", "values = np.array([None])", "def values(): pass",
+    "values = numba.vectorize(lambda x: x)", "values = numba.typed.List([1.0])"])
+def test_who_takes_what_may_change_unnoticed_has_no_key(code):
+    """Numba has a plain function replaced by what is elsewhere, if it compiles it at all."""
+    use = "\ndef rule(a, b, now, order): order.key[0] = now * values"
+    assert key_of(rule_from(code + use)) is None
+
+
+KEY = """
+import enum, numba
+from netsim.fabric.rule_key import key_of
+class Kind(enum.Enum): ONE, TWO = "one", "two"
+@numba.njit(fastmath={"nnan", "ninf", "arcp", "nsz"})
+def f(x): return x
+def rule(a, b, now, order): order.key[0] = f(now) if "a" in {"b", "c", Kind.ONE.value} else 0.0
+print(key_of(rule))
+"""
+
+
+def test_a_key_is_the_same_in_all_processes():
+    found = {subprocess.run([sys.executable, "-c", KEY], text=True, capture_output=True, check=True,
+                            env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in "123"}
+    assert len(found) == 1
+    assert found != {"None\n"}
+
+
+def test_who_has_no_key_is_compiled_anew():
+    doubled = numba.vectorize(lambda x: 2 * x)
+
+    @netsim.compiled
+    def smallest(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = doubled(coflows[c].total)
+
+    assert key_of(smallest().compiled_rule.function) is None
+    np.testing.assert_array_equal(finishes(allocator=smallest),
+                                  finishes(allocator="lcf:work_conservation=none"))
+    assert not [*cache_folder().glob("*/rule_code.rule-None*")]
+
+
+def test_a_rule_that_calls_itself_has_a_key():
+    code = """
+@numba.njit
+def f(x): return x if x < {} else f(x - 1)
+def rule(a, b, now, order): order.key[0] = f(now)"""
+    first, other = (key_of(rule_from(code, least)) for least in (1, 2))
+    assert None not in (first, other)
+    assert first != other
 
 
 @pytest.mark.parametrize(("body", "said"), [
