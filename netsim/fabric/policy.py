@@ -285,8 +285,8 @@ class Ruling:
         """Call the rule again as the kernel has called it, for its exception."""
         count = len(self._table.coflows)
         try:
-            self._compiled.function(self._coflows[:count], self._jobs, float(self._form["told"][0]),
-                                    self._output)
+            self._compiled.call(self._coflows[:count], self._jobs, float(self._form["told"][0]),
+                                self._output)
         except IndexError:
             return ("has a rule that reads or writes beyond its arrays, of "
                     f"{count} coflows ({self.rule.place})")

@@ -8,11 +8,12 @@ import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 import numba
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from netsim.base.compiling import cached, compiling, enabled
 from netsim.base.values import same
@@ -63,8 +64,22 @@ class CompiledRule(types.WrapperAddressProtocol):
             self._address = self._compile()
 
     def __call__(self, *args: Any) -> int:
-        """Do the same in Python."""
-        return int(self._call(*args))
+        """Do the same as `_call` in Python, and refuse results, as the compiler does."""
+        try:
+            returned = self.call(*args)
+        except Exception:
+            return 1
+        if returned is not None:
+            _refuse_result(self._rule, type(returned).__name__)
+        return 0
+
+    def call(self, coflows: NDArray[Any], jobs: NDArray[Any], now: float, order: RuleOutput) -> Any:
+        """Call the rule from Python, with rows that it cannot write."""
+        # Of a record array, columns can be read as attributes, as in compiled code.
+        rows = [each.view(np.ndarray if enabled() else np.recarray) for each in (coflows, jobs)]
+        for each in rows:
+            each.flags.writeable = False
+        return self.function(*rows, now, order)
 
     def __wrapper_address__(self) -> int:
         return self._address
@@ -89,8 +104,7 @@ class CompiledRule(types.WrapperAddressProtocol):
             raise InputError(f"{rule.name} cannot be compiled: {_why(rule, error)}") from error
         [result] = self.function.overloads.values()
         if (returned := result.signature.return_type) != types.none:
-            raise InputError(f"{rule.name} must return nothing, as it fills in its last argument, "
-                             f"but returns {returned}")
+            _refuse_result(rule, returned)
 
 
 def _cfunc(signature: Any, function: Callable[..., Any], **options: Any) -> Any:
@@ -121,6 +135,11 @@ def _refuse_writes(rule: Rule) -> None:
             raise InputError(
                 f"{rule.name} writes the column {name!r} ({function.__code__.co_filename}, "
                 f"line {line}), which it may only read: it fills in order")
+
+
+def _refuse_result(rule: Rule, returned: Any) -> NoReturn:
+    raise InputError(f"{rule.name} must return nothing, as it fills in its last argument, "
+                     f"but returns {returned}")
 
 
 def _why(rule: Rule, error: Exception) -> str:

@@ -1,16 +1,19 @@
 """With ``NUMBA_DISABLE_JIT=1`` kernels are plain functions, and results are the same."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 
 import numpy as np
 
 import netsim
 from netsim.base import compiling
-from netsim.schedulers import kernels
+from netsim.errors import NetsimError
+from netsim.fabric.rule_code import compiled_rule
 
 SWITCH = netsim.big_switch(4, "8Mbps")
 TREE = netsim.leaf_spine(2, 2, 2, "8Mbps", oversubscription=2, latency="1ms")
@@ -72,6 +75,38 @@ def runs():
                                   scheduler="a-online")
 
 
+def returning(coflows, jobs, now, order):
+    return 1
+
+
+def writing_a_column(coflows, jobs, now, order):
+    coflows["sent"][0] = 1.0
+
+
+def writing_a_column_by_name(coflows, jobs, now, order):
+    jobs.attained[:] = 1.0
+
+
+def writing_rows(coflows, jobs, now, order):
+    coflows[0] = coflows[1]
+
+
+def reading_a_column_by_name(coflows, jobs, now, order):
+    order.key[0] = coflows.sent.sum()
+
+
+def refused():
+    """Say which rules are refused."""
+    found = {}
+    for rule in (returning, writing_a_column, writing_a_column_by_name, writing_rows,
+                 reading_a_column_by_name):
+        try:
+            netsim.simulate(SWITCH, chains(), allocator=netsim.compiled(rule))
+        except NetsimError as error:
+            found[rule.__name__] = str(error)
+    return found
+
+
 def finished():
     return {name: result.jobs["finish_s"].tolist() for name, result in runs()}
 
@@ -81,7 +116,7 @@ def test_results_are_the_same():
         [sys.executable, __file__], capture_output=True, text=True, check=True,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1",
              "PYTHONPATH": str(Path(netsim.__file__).parents[1])})
-    plain, compiled = json.loads(done.stdout), finished()
+    (plain, bad), compiled = json.loads(done.stdout), finished()
     assert compiling.enabled()
     assert plain.keys() == compiled.keys()
     for name, times in compiled.items():
@@ -89,11 +124,17 @@ def test_results_are_the_same():
             np.testing.assert_allclose(plain[name], times, rtol=1e-12)
         else:
             assert plain[name] == times, name
+    assert bad.keys() == refused().keys() == {
+        "returning", "writing_a_column", "writing_a_column_by_name", "writing_rows"}
+    assert "must return nothing" in bad.pop("returning")
+    assert all("read-only" in said for said in bad.values())
 
 
 if __name__ == "__main__":
-    found = finished()
+    print(json.dumps([finished(), refused()]))
     assert not compiling.enabled()
-    assert isinstance(kernels.before.py_func, type(finished))
-    assert "dispatcher" not in vars(kernels.before)
-    print(json.dumps(found))
+    assert compiling._kernels == []
+    kernels = [each for each in gc.get_objects() if isinstance(each, compiling.Kernel)]
+    assert len(kernels) > 100
+    assert not any({"dispatcher", "_inner"} & vars(each).keys() for each in kernels)
+    assert isinstance(compiled_rule(square_roots().compiled_rule).function, FunctionType)
