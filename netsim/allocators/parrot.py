@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.options import Standing
-from netsim.base.compiling import inlined
+from netsim.base.compiling import in_place, inlined
 from netsim.base.values import as_choice, as_number, convert, known_names
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
@@ -62,10 +62,15 @@ def _first(coflows: Any, order: Any) -> Any:
     return coflows[first].job
 
 
-@inlined
-def _merge_equal(values: Any) -> None:
-    """Merge equal values as `netsim.ties.merge_equal` does, in place."""
-    order = np.argsort(values, kind="mergesort")
+@in_place
+def _merge_equal(values: Any, order: Any) -> None:
+    """Merge equal values as `netsim.ties.merge_equal` does, in place; `order` is scratch space."""
+    for c in range(len(values)):
+        at = c
+        while at > 0 and values[order[at - 1]] > values[c]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = c
     least = last = values[order[0]]
     for c in order:
         now = values[c]
@@ -84,9 +89,9 @@ def _rank(coflows: Any, jobs: Any, place: Any, longest: Any) -> None:
     for c in range(len(coflows)):
         longest[c] = jobs[coflows[c].job].longest_gamma
         valid[c], gamma[c] = coflows[c].valid_s, coflows[c].gamma
-    _merge_equal(longest)
-    _merge_equal(valid)
-    _merge_equal(gamma)
+    sorted_by = np.empty(len(coflows), np.int64)
+    for values in (longest, valid, gamma):
+        _merge_equal(values, sorted_by)
     for c in range(len(coflows)):
         row = coflows[c]
         for earlier in range(c):

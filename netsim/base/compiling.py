@@ -46,6 +46,16 @@ def enabled() -> bool:
     return not config.DISABLE_JIT
 
 
+def _with_room(function: Any) -> Any:
+    """Let a function reserve room for the variables of all that it calls.
+
+    Python gets this memory in small pieces, and returns each at once. When a loop of Numba's
+    happens to call at the end of one, that takes 5 % of the time to compile.
+    """
+    function.__code__ = function.__code__.replace(co_stacksize=100_000)
+    return function
+
+
 class Kernel:
     """A function that Numba compiles at its first call, in Python or in another kernel.
 
@@ -54,10 +64,10 @@ class Kernel:
     """
 
     def __init__(self, function: Callable[..., Any], inline: str = "never", kept: bool = True,
-                 **options: Any) -> None:
+                 once: bool = False, **options: Any) -> None:
         update_wrapper(self, function)
         self.py_func, self.targetoptions, self._options = function, {"inline": inline}, options
-        self._kept, self._called = kept, False
+        self._kept, self._once, self._called = kept, once, False
 
     def __call__(self, *args: Any) -> Any:
         if self._called:
@@ -66,15 +76,19 @@ class Kernel:
             with np.errstate(all="ignore"):  # as in compiled code
                 return self.py_func(*args)
         with compiling(self.py_func):
-            try:
-                result = self.dispatcher(*args)
-            except OSError as error:  # the compiled code cannot be stored
-                tell_not_kept(str(error.filename2 or error.filename or cache_folder()),
-                              error.strerror or str(error))
-                self.dispatcher = _njit(self.py_func, **self._options)
-                result = self.dispatcher(*args)
+            result = self._call_first(*args)
         self._called = True
         return result
+
+    @_with_room
+    def _call_first(self, *args: Any) -> Any:
+        try:
+            return self.dispatcher(*args)
+        except OSError as error:  # the compiled code cannot be stored
+            tell_not_kept(str(error.filename2 or error.filename or cache_folder()),
+                          error.strerror or str(error))
+            self.dispatcher = _njit(self.py_func, **self._options)
+            return self.dispatcher(*args)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what Python looks for, but does not need
@@ -83,7 +97,8 @@ class Kernel:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         name = self.py_func.__qualname__
-        made = _made, (self.py_func, {**self.targetoptions, "kept": self._kept, **self._options})
+        made = _made, (self.py_func, {**self.targetoptions, "kept": self._kept,
+                                      "once": self._once, **self._options})
         return made if "<locals>" in name else name  # others can be imported
 
     @cached_property
@@ -99,6 +114,8 @@ class Kernel:
         """What kernels call, which needs no wrapper for Python, and no cache of its own."""
         if self.targetoptions["inline"] == "always":
             return _njit(self.py_func, inline="always")
+        if self._once:
+            return self.dispatcher
         return _njit(self.py_func, no_cpython_wrapper=True, **self._options)
 
 
@@ -124,6 +141,11 @@ def in_place(kernel: Callable[..., Any], kept: bool = True) -> Any:
     Unless `kept`, it is not cached on disk.
     """
     return Kernel(kernel, kept=kept, _nrt=False)
+
+
+def anywhere(kernel: Callable[..., Any]) -> Any:
+    """Compile a kernel as `in_place` does, but only once for Python and for kernels."""
+    return Kernel(kernel, once=True, _nrt=False)
 
 
 def inlined(kernel: Callable[..., Any]) -> Any:

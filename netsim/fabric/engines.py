@@ -11,12 +11,12 @@ from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.kernels import flow_order, priority_rows
 from netsim.fabric.kernels.flow_order_state import FlowOrderState
-from netsim.fabric.kernels.max_min import flush_rows, take_in
+from netsim.fabric.kernels.max_min import add_coflows, flush_rows
 from netsim.fabric.kernels.max_min_state import MaxMinState, moved, new_state
 from netsim.fabric.kernels.priority_state import PriorityState, no_flows
 
-_arrays_of_copy, _update, _take_in, _flush_rows = map(Direct, (
-    priority_rows.arrays_of_copy, priority_rows.update, take_in, flush_rows))
+_arrays_of_copy, _update, _add_coflows, _flush_rows = map(Direct, (
+    priority_rows.arrays_of_copy, priority_rows.update, add_coflows, flush_rows))
 
 
 class PriorityEngine:
@@ -106,7 +106,7 @@ class MaxMinEngine:
         join later.
         """
         flows, hops, _ = pools
-        while self.kept is None or not _take_in(None, self.kept, rows[:count], flows, hops):
+        while self.kept is None or not _add_coflows(None, self.kept, rows[:count], flows, hops):
             self.end(rows[:count], flows)
             self.kept = new_state(rows[:count], flows, hops, capacity, longest, self._by_flow,
                               self.deterministic_rounding)

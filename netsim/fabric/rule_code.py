@@ -57,7 +57,8 @@ class CompiledRule(types.WrapperAddressProtocol):
         _refuse_writes(rule)
         self._rule, self._key = rule, key_of(rule.function)
         #: What Python calls; what is written beyond an array is an error, not damage.
-        self.function: Any = numba.njit(error_model="numpy", boundscheck=True)(rule.function)
+        self.function: Any = numba.njit(
+            error_model="numpy", boundscheck=True, no_cfunc_wrapper=True)(rule.function)
         self._call = FunctionType(_call.__code__, {"rule": self.function}, _call.__name__)
         self._call.__module__, self._call.__qualname__ = __name__, f"rule-{self._key}"
         if enabled():

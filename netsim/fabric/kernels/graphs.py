@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels import anywhere, in_place, inlined
 from netsim.fabric.kernels.heap import pop, rise, sort
-from netsim.fabric.kernels.progress import activate, copy_segments
+from netsim.fabric.kernels.progress import activate, copy_rows, copy_segments
 from netsim.fabric.records import IN_GRAPH, NEXT_IN_CHAIN
 
 #: An operation of an iteration of a job has one number as its *code*: the job, and then, in this
@@ -87,13 +87,19 @@ def _state_of(graph, graphs, order):
 
 
 @inlined
-def coflow_of(code, chains):
-    """Return the coflow that an operation sends."""
+def _sent_by(code, chains):
+    """Return the place of the coflow that an operation sends."""
     graphs = chains.graphs
     graph = graphs.of_jobs[job_of(code)]
     operation = graphs.operations[graph.operations + order_of(code) % graph.count]
     stage = chains.of_jobs[job_of(code)].first + operation.sends
-    return chains.coflows[chains.stages[stage]]
+    return chains.stages[stage]
+
+
+@inlined
+def coflow_of(code, chains):
+    """Return the coflow that an operation sends."""
+    return chains.coflows[_sent_by(code, chains)]
 
 
 @inlined
@@ -316,7 +322,7 @@ def observed(at, interval, now):
     return max(math.ceil(at / interval - GRID_SLACK) * interval, now)
 
 
-@in_place
+@anywhere
 def arrive(gone, flows):
     """Set ``arrives`` of completed coflows: when their last bytes arrive.
 
@@ -332,7 +338,7 @@ def arrive(gone, flows):
                 row.arrives = max(row.arrives, sent + flows[f].latency)
 
 
-@in_place
+@anywhere
 def follow(gone, chains, now, interval):
     """Make the coflows due that follow those in `gone`; return when the first of them is due.
 
@@ -353,7 +359,7 @@ def follow(gone, chains, now, interval):
     return first
 
 
-@in_place
+@anywhere
 def next_due(chains):
     """Return when the next coflow of a chain or graph becomes valid; inf if none does."""
     first = next_begin(chains.graphs)
@@ -362,7 +368,7 @@ def next_due(chains):
     return first
 
 
-@in_place
+@anywhere
 def emit(rows, count, jobs, chains, pools, used, until, before, key):
     """Append the coflows that are due by `until` to the active ones, job by job.
 
@@ -384,23 +390,23 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
         if job >= before:
             break
         if chain.due <= until:
-            rows[count + emitted] = _next_of(chain, chains)
-            row = rows[count + emitted]
+            row = _append(rows, count + emitted, chains.coflows, _next_of(chain, chains), pools,
+                          used)
             row.job, row.order, row.key = job, chain.emitted, key + emitted
             row.waited = NEXT_IN_CHAIN
-            idle += _join(row, chain.due, jobs, pools, used)
+            idle += _begin_row(row, chain.due, jobs)
             emitted += 1
             chain.emitted += 1
             chain.due = np.inf
         while in_graphs < graphs.head[0].due and job_of(graphs.due[in_graphs]) == job:
             code = graphs.due[in_graphs]
-            rows[count + emitted] = coflow_of(code, chains)
-            row = rows[count + emitted]
+            row = _append(rows, count + emitted, chains.coflows, _sent_by(code, chains), pools,
+                          used)
             row.job, row.order, row.key = job, order_of(code), key + emitted
             row.waited = IN_GRAPH
             valid, begins = times_of(code, graphs)
             row.overhead = begins - valid  # as they are rounded
-            idle += _join(row, begins, jobs, pools, used)
+            idle += _begin_row(row, begins, jobs)
             emitted += 1
             in_graphs += 1
     forget_first(graphs, in_graphs)
@@ -408,9 +414,16 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
 
 
 @inlined
-def _join(row, begins, jobs, pools, used):
+def _append(rows, at, coflows, place, pools, used):
+    """Copy a coflow to a row, and its segments to the free part of the pools; return the row."""
+    copy_rows(rows, at, coflows, place, 1)
+    copy_segments(rows[at], pools, pools, used)
+    return rows[at]
+
+
+@inlined
+def _begin_row(row, begins, jobs):
     """Activate a coflow; return whether its job had no active one."""
-    copy_segments(row, pools, pools, used)
     row.valid = row.last = begins
     row.arrives += begins
     row.deadline += begins
@@ -419,18 +432,18 @@ def _join(row, begins, jobs, pools, used):
 
 @inlined
 def _next_of(chain, chains):
-    """Return the coflow that a chain sends next."""
-    return chains.coflows[chains.stages[chain.first + chain.emitted % chain.stages]]
+    """Return the place of the coflow that a chain sends next."""
+    return chains.stages[chain.first + chain.emitted % chain.stages]
 
 
-@in_place
+@anywhere
 def wanted(chains, until, before):
     """Count the coflows due by `until` in jobs below `before`, and their flows, hops and loads."""
     count = flows = hops = loads = 0
     for job in chains.running:
         chain = chains.of_jobs[job]
         if job < before and chain.due <= until:
-            row = _next_of(chain, chains)
+            row = chains.coflows[_next_of(chain, chains)]
             count += 1
             flows += row.flows
             hops += row.hops

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels import anywhere, in_place, inlined
 from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.loop import WAITS, end_flow, loop_of, never, write_nothing
 from netsim.fabric.kernels.max_min_levels import (
@@ -60,7 +60,7 @@ from netsim.fabric.records import DUST
 _CLASSES_MERGE = True
 
 
-@in_place
+@anywhere
 def add_coflows(engine, coflows, flows, hops):
     """Add the flows of coflows that the engine does not have yet.
 
@@ -491,12 +491,6 @@ run = loop_of("max_min", find_rates=_find_rates, find_end=_find_end, crossing_in
 
 
 # --- what Python calls ---------------------------------------------------------------------
-@in_place
-def take_in(engine, coflows, flows, hops):
-    """Add coflows from Python; return whether there was room, see `add_coflows`."""
-    return add_coflows(engine, coflows, flows, hops)
-
-
 @in_place
 def flush_rows(state, classes, progress, numbers, in_class, coflows, flows):
     """Write bytes and rates as of the last event to the rows of known coflows.

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined, row_type
+from netsim.fabric.kernels.progress import copy_rows
 
 #: The sharing as a whole.
 #:
@@ -242,9 +243,9 @@ def moved(engine: MaxMinState, coflows: NDArray[Any], before: NDArray[np.int64],
 @in_place
 def _swap(classes, progress, paths, numbers, members, nowhere, one, two):
     scratch = len(classes) - 1
-    classes[scratch] = classes[one]
-    classes[one] = classes[two]
-    classes[two] = classes[scratch]
+    copy_rows(classes, scratch, classes, one, 1)
+    copy_rows(classes, one, classes, two, 1)
+    copy_rows(classes, two, classes, scratch, 1)
     for k in range(GROWS):
         progress[k, one], progress[k, two] = progress[k, two], progress[k, one]
     for h in range(paths.shape[2]):

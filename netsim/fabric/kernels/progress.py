@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import anywhere, compiled, in_place, inlined
 from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import DUST, WAITED
 
 
-@in_place
+@anywhere
 def refresh(coflows, flows, hops, loads, capacity):
     """Recompute the loads and the gamma of every coflow that is not ``fresh``."""
     for c in range(len(coflows)):
@@ -96,7 +96,7 @@ def spread(coflows, flows, loads):
                 flows[f].finish = np.inf
 
 
-@in_place
+@anywhere
 def advance_in_step(coflows, loads, dt, now, slack, carried):
     """Move bytes of coflows in step for `dt` seconds; return how many coflows are complete now.
 
@@ -335,6 +335,16 @@ def throttle_rates(coflows, flows, hops, capacity, used):
 
 
 @in_place
+def copy_rows(target, at, source, first, count):
+    """Copy `count` rows of `source`, from `first` on, to those of `target` from `at` on.
+
+    All copies are made here, as each is compiled to an instruction for every byte of a row.
+    """
+    for k in range(count):
+        target[at + k] = source[first + k]
+
+
+@anywhere
 def drop_finished(coflows, jobs, gone):
     """Move unfinished coflows to the front, and copy the finished ones to `gone`, in order.
 
@@ -346,7 +356,7 @@ def drop_finished(coflows, jobs, gone):
     for c in range(len(coflows)):
         if coflows[c].open > 0:
             if kept < c:
-                coflows[kept] = coflows[c]
+                copy_rows(coflows, kept, coflows, c, 1)
             kept += 1
         else:
             job = jobs[coflows[c].job]
@@ -354,7 +364,7 @@ def drop_finished(coflows, jobs, gone):
             job.completed += 1
             job.active -= 1
             jobs_idle += job.active == 0
-            gone[count] = coflows[c]
+            copy_rows(gone, count, coflows, c, 1)
             count += 1
     return count, jobs_idle
 
@@ -420,13 +430,11 @@ def copy_in(pools, used, coflows, parts):
     """
     flows, hops, loads = pools
     flow, hop, load = used
+    copy_rows(flows, flow, parts[0], 0, len(parts[0]))
+    copy_rows(hops, hop, parts[1], 0, len(parts[1]))
+    copy_rows(loads, load, parts[2], 0, len(parts[2]))
     for k in range(len(parts[0])):
-        flows[flow + k] = parts[0][k]
         flows[flow + k].hop += hop
-    for k in range(len(parts[1])):
-        hops[hop + k] = parts[1][k]
-    for k in range(len(parts[2])):
-        loads[load + k] = parts[2][k]
     for c in range(len(coflows)):
         coflows[c].flow += flow
         coflows[c].hop += hop
@@ -450,7 +458,7 @@ def activate(job, gamma):
 def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, gamma, weight,
         deadline):
     """Append one coflow to the active ones; return whether its job had none."""
-    rows[count] = coflows[0]
+    copy_rows(rows, count, coflows, 0, 1)
     copy_in(pools, used, rows[count:count + 1], parts)
     row = rows[count]
     row.job, row.key, row.order = job, key, order
@@ -462,7 +470,7 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
     return activate(jobs[job], gamma)
 
 
-@in_place
+@anywhere
 def admit(rows, count, coming, first, until, jobs, key):
     """Append the coflows that are valid by `until` to the active ones; return their number.
 
@@ -472,7 +480,7 @@ def admit(rows, count, coming, first, until, jobs, key):
     admitted = 0
     while (first + admitted < len(coming) and count + admitted < len(rows)
            and coming[first + admitted].valid <= until):
-        rows[count + admitted] = coming[first + admitted]
+        copy_rows(rows, count + admitted, coming, first + admitted, 1)
         row = rows[count + admitted]
         row.key = key + admitted
         activate(jobs[row.job], row.gamma)
@@ -480,7 +488,7 @@ def admit(rows, count, coming, first, until, jobs, key):
     return admitted
 
 
-@in_place
+@anywhere
 def sort_by_job(joined, numbers, spare):
     """Sort coflows that joined at the same time by job, with ascending keys as before.
 
@@ -495,10 +503,10 @@ def sort_by_job(joined, numbers, spare):
     first = joined[0].key
     for c in range(count):
         numbers[c] = joined[c].job * count + c
-        spare[c] = joined[c]
+    copy_rows(spare, 0, joined, 0, count)
     sort(numbers[:count])
     for c in range(count):
-        joined[c] = spare[numbers[c] % count]
+        copy_rows(joined, c, spare, numbers[c] % count, 1)
         joined[c].key = first + c
 
 
@@ -531,10 +539,8 @@ def reroute(rows, places, pools, used, demands, parts):
                 own.latency = other.latency
             row.reach = max(row.reach, own.latency)
             own.hop, own.hops = other.hop - its.hop + hop, other.hops
-        for h in range(its.hops):
-            hops[hop + h] = parts[1][its.hop + h]
-        for each in range(its.loads):
-            loads[load + each] = parts[2][its.load + each]
+        copy_rows(hops, hop, parts[1], its.hop, its.hops)
+        copy_rows(loads, load, parts[2], its.load, its.loads)
         row.hop, row.hops, row.load, row.loads = hop, its.hops, load, its.loads
         row.max_hops, row.fresh = its.max_hops, 0
         used[1] += its.hops
@@ -556,31 +562,22 @@ def _same_links(row, hops, other, others):
 @in_place
 def copy_in_place(coflows, pools, new):
     """Copy the segments of coflows to the same places in new pools."""
-    flows, hops, loads = pools
-    new_flows, new_hops, new_loads = new
     for c in range(len(coflows)):
         row = coflows[c]
-        for k in range(row.flow, row.flow + row.flows):
-            new_flows[k] = flows[k]
-        for k in range(row.hop, row.hop + row.hops):
-            new_hops[k] = hops[k]
-        for k in range(row.load, row.load + row.loads):
-            new_loads[k] = loads[k]
+        copy_rows(new[0], row.flow, pools[0], row.flow, row.flows)
+        copy_rows(new[1], row.hop, pools[1], row.hop, row.hops)
+        copy_rows(new[2], row.load, pools[2], row.load, row.loads)
 
 
 @in_place
 def copy_segments(row, pools, new, used):
     """Copy a coflow's segments to the free part of other pools, and point its row to them."""
-    flows, hops, loads = pools
-    new_flows, new_hops, new_loads = new
     flow, hop, load = used
-    for k in range(row.flows):
-        new_flows[flow + k] = flows[row.flow + k]
-        new_flows[flow + k].hop += hop - row.hop
-    for k in range(row.hops):
-        new_hops[hop + k] = hops[row.hop + k]
-    for k in range(row.loads):
-        new_loads[load + k] = loads[row.load + k]
+    copy_rows(new[0], flow, pools[0], row.flow, row.flows)
+    copy_rows(new[1], hop, pools[1], row.hop, row.hops)
+    copy_rows(new[2], load, pools[2], row.load, row.loads)
+    for k in range(flow, flow + row.flows):
+        new[0][k].hop += hop - row.hop
     row.flow, row.hop, row.load = flow, hop, load
     used[0] += row.flows
     used[1] += row.hops

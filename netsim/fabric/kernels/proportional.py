@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined, row_type
 from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, loop_of, write_nothing
-from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh, row_of
+from netsim.fabric.kernels.progress import (
+    advance_in_step,
+    apply_shares,
+    copy_rows,
+    refresh,
+    row_of,
+)
 from netsim.fabric.kernels.rules import (
     LIMIT,
     MOST,
@@ -125,7 +131,7 @@ def _remove_ended(shared, coflows, loads):
     for c in range(counts.coflows):  # both are in order of keys
         if kept < len(coflows) and coflows[kept].key == mine[c].key:
             if kept < c:
-                mine[kept] = mine[c]
+                copy_rows(mine, kept, mine, c, 1)
             mine[kept].gamma = coflows[kept].gamma
             kept += 1
             continue
