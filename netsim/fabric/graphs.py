@@ -9,23 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.values import same
-from netsim.fabric import kernels
+from netsim.fabric.kernels import graphs as kernels
+from netsim.fabric.kernels.graphs import GraphArrays
 from netsim.fabric.pools import Pools, enlarged
-from netsim.fabric.records import CHAIN, COFLOW, GRAPH, GRAPHS, IN_GRAPH, OPERATION, STATE
+from netsim.fabric.records import COFLOW, GRAPH, GRAPHS, IN_GRAPH, OPERATION, STAGE, STATE
 from netsim.fabric.routed_coflow import RoutedCoflow
 
-if TYPE_CHECKING:
-    from netsim.fabric.kernels.graphs import ChainArrays, GraphArrays
-
-#: The arrays of coming events, and the fields of `head` that say how much of each is in use.
-_HEADS = (("begins", "begins"), ("beginning", "begins"), ("due", "due"), ("parked", "parked"),
-          ("parked_at", "parked"))
+#: The rows of `times` and `codes` that outlast a move to larger arrays, and the fields of `head`
+#: that say how much of each is in use.
+_LISTS = (("times", kernels.BEGINS, "begins"), ("codes", kernels.BEGINNING, "begins"),
+          ("codes", kernels.DUE, "due"), ("codes", kernels.PARKED, "parked"),
+          ("times", kernels.PARKED_AT, "parked"), ("codes", kernels.ENDED, "ended"))
 
 #: In place of a number of blockers: the computation has been reported.
 _REPORTED = -1
@@ -57,6 +57,24 @@ class Computed(NamedTuple):
     end_s: NDArray[np.float64]
 
 
+class OperationArrays(NamedTuple):
+    """The last arrays of `GraphArrays`: the operations, and how far each iteration is."""
+
+    operations: NDArray[Any]
+    children: NDArray[np.int64]
+    state: NDArray[Any]
+    times: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    head: NDArray[Any]
+
+
+def _no_operations(room: int = 0) -> OperationArrays:
+    return OperationArrays(
+        np.empty(0, OPERATION), np.empty(0, np.int64), np.empty(0, STATE),
+        np.zeros((1 + kernels.PARKED_AT, room)), np.zeros((1 + kernels.ENDED, room), np.int64),
+        np.zeros(1, GRAPHS))
+
+
 class Graphs:
     """The graphs that run, and the coflows that they send; see `netsim.fabric.kernels.graphs`.
 
@@ -64,27 +82,19 @@ class Graphs:
     """
 
     def __init__(self, jobs: int) -> None:
-        self.of_jobs = _not_due(jobs)  #: of CHAIN; without stages for other jobs
+        self.of_jobs = _not_due(jobs)  #: of GRAPH; without stages for other jobs
         #: The jobs whose graphs have not ended, in order.
         self.running = self._jobs = np.empty(0, np.int64)
-        #: Index in `coflows` of what each stage sends, graph by graph, while the graph runs.
-        self.stages = np.empty(0, np.int64)
-        #: Of chains: seconds from the arrival of the previous stage until the coflow of each stage
-        #: begins, its overhead included.
-        self.pauses = np.empty(0)
+        self.stages = np.empty(0, STAGE)  #: graph by graph, while the graph runs
         #: Of COFLOW, with segments in the table's pools; equal ones of a graph share a row.
         self.coflows = np.empty(0, COFLOW)
         self.next_due = math.inf  #: when the next coflow becomes valid
         self._used = self._used_coflows = 0
         self._begun = 0
-        none, no_time = np.empty(0, np.int64), np.empty(0)
-        #: The operations, and how far each iteration is.
-        self.arrays = kernels.graphs.GraphArrays(
-            np.zeros(jobs, GRAPH), np.empty(0, OPERATION), none, none, np.empty(0, STATE), no_time,
-            none, none, none, no_time, none, np.zeros(jobs, np.int64), np.zeros(1, GRAPHS))
+        self.arrays = _no_operations()
         #: Of jobs that run, or whose computations have not all been reported.
         self._rows: dict[int, OperationRows] = {}
-        self._room = dict.fromkeys(("operations", "children", "state", "left"), 0)
+        self._room = dict.fromkeys(("operations", "children", "state"), 0)
         self.keeps_all = False  #: whether graphs that begin keep the state of all iterations
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,15 +108,10 @@ class Graphs:
     def make_room(self, jobs: int) -> None:
         """Make room for this number of jobs."""
         self.of_jobs = np.concatenate((self.of_jobs, _not_due(jobs - len(self.of_jobs))))
-        self.arrays = self.arrays._replace(of_jobs=enlarged(self.arrays.of_jobs, jobs),
-                                           ended=enlarged(self.arrays.ended, jobs))
 
     def insert(self, job: int) -> None:
         """Insert a job without a graph; later jobs, none of which runs yet, are renumbered."""
         self.of_jobs = np.insert(self.of_jobs, job, _not_due(1))
-        of_jobs = np.insert(self.arrays.of_jobs, job, np.zeros(1, GRAPH))
-        self.arrays = self.arrays._replace(
-            of_jobs=of_jobs, ended=enlarged(self.arrays.ended, len(of_jobs)))
 
     def begin(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
               begin_s: float, wait_s: float, pools: Pools) -> None:
@@ -124,14 +129,14 @@ class Graphs:
 
     def _add(self, job: int, coflows: Sequence[RoutedCoflow], pauses: NDArray[np.float64],
              total: int, due: float, pools: Pools) -> None:
-        """Add the stages of a job; see `CHAIN`."""
-        self.of_jobs[job] = self._used, len(coflows), 0, total, due
+        """Add the stages of a job; see `GRAPH`."""
+        row = self.of_jobs[job]
+        row["first"], row["stages"] = self._used, len(coflows)
+        row["emitted"], row["total"], row["due"] = 0, total, due
         if (stop := self._used + len(coflows)) > len(self.stages):
             self.stages = enlarged(self.stages[:self._used], 2 * stop)
-            self.pauses = enlarged(self.pauses[:self._used], 2 * stop)
-        sends = self._take(coflows, pools)
-        self.stages[self._used:stop] = sends
-        self.pauses[self._used:stop] = pauses + self.coflows["overhead"][sends]
+        sends, new = self._take(coflows, pools), self.stages[self._used:stop]
+        new["coflow"], new["pause"] = sends, pauses + self.coflows["overhead"][sends]
         self._used = stop
         self._add_running(job)
 
@@ -139,12 +144,13 @@ class Graphs:
         """Reroute the coflows that a graph has not sent yet; the pools must have room."""
         chain = self.of_jobs[job]
         if chain["emitted"] < chain["total"]:
-            self.stages[chain["first"]:][:chain["stages"]] = self._take(coflows, pools)
+            stages = self.stages[chain["first"]:][:chain["stages"]]
+            stages["coflow"] = self._take(coflows, pools)
 
     def stage_of(self, row: Any) -> int:
         """Return which coflow of its job a COFLOW row is, as an index into those of `begin`."""
         if row["waited"] == IN_GRAPH:
-            graph = self.arrays.of_jobs[row["job"]]
+            graph = self.of_jobs[row["job"]]
             operation = graph["operations"] + row["order"] % graph["count"]
             return int(self.arrays.operations["sends"][operation])
         return int(row["order"]) % max(int(self.of_jobs[row["job"]]["stages"]), 1)
@@ -181,7 +187,8 @@ class Graphs:
     @property
     def coming(self) -> NDArray[Any]:
         """The coflows of `live` that have not been sent yet."""
-        return self.coflows[np.unique(self.stages[_places_of(self.of_jobs[self.unended])])]
+        return self.coflows[np.unique(
+            self.stages["coflow"][_places_of(self.of_jobs[self.unended])])]
 
     @property
     def unended(self) -> NDArray[np.int64]:
@@ -197,10 +204,10 @@ class Graphs:
         if 2 * chains["stages"].sum() >= self._used:
             return
         kept = _places_of(chains)
-        coflows, stages = np.unique(self.stages[kept], return_inverse=True)
+        self.stages = enlarged(self.stages[kept], 2 * len(kept))
+        stages = self.stages[:len(kept)]
+        coflows, stages["coflow"] = np.unique(stages["coflow"], return_inverse=True)
         self._used, self._used_coflows = len(kept), len(coflows)
-        self.stages = enlarged(stages, 2 * len(kept))
-        self.pauses = enlarged(self.pauses[kept], 2 * len(kept))
         self.coflows = enlarged(self.coflows[coflows], 2 * len(coflows))
         chains["first"] = np.cumsum(chains["stages"]) - chains["stages"]
         self.of_jobs[self.running] = chains
@@ -210,9 +217,9 @@ class Graphs:
     def follow(self, gone: NDArray[Any], now: float, interval: float) -> None:
         """Make the next coflows due, after the rows in `gone` have completed.
 
-        See `netsim.fabric.kernels.graphs.follow`.
+        See `netsim.fabric.kernels.follow`.
         """
-        due = kernels.graphs.follow(gone, self.kernel_view, now, interval)
+        due = kernels.follow(gone, self.kernel_view, now, interval)
         self.next_due = min(self.next_due, due)
         self.go_on()
 
@@ -221,28 +228,27 @@ class Graphs:
         waits = False
         while count := int(self.arrays.head["parked"][0]):
             waits = True
-            parked = self.arrays.parked[:count].tolist()
-            self._lay_out(set(map(kernels.graphs.job_of.py_func, parked)))
-            kernels.graphs.resume(self.kernel_view)
+            parked = self.arrays.codes[kernels.PARKED, :count].tolist()
+            self._lay_out(set(map(kernels.job_of.py_func, parked)))
+            kernels.resume(self.kernel_view)
         if waits:
             self.look()
 
     @property
-    def kernel_view(self) -> ChainArrays:
+    def kernel_view(self) -> GraphArrays:
         """The arrays from which the event loop takes the next coflows."""
-        return kernels.graphs.ChainArrays(self.of_jobs, self.running, self.stages, self.coflows,
-                                          self.pauses, self.arrays)
+        return GraphArrays(self.of_jobs, self.running, self.stages, self.coflows, *self.arrays)
 
     def look(self) -> None:
         """Find which coflow becomes valid next."""
-        self.next_due = kernels.graphs.next_due(self.kernel_view)
+        self.next_due = kernels.next_due(self.kernel_view)
 
     def wanted(self, until: float) -> tuple[int, int, int, int]:
         """Return the number of coflows due by `until`, and of their flows, hops and loads."""
         if self.next_due > until:
             return 0, 0, 0, 0
-        found: tuple[int, int, int, int] = kernels.graphs.wanted(self.kernel_view, until,
-                                                           len(self.of_jobs))
+        found: tuple[int, int, int, int] = kernels.wanted(self.kernel_view, until,
+                                                          len(self.of_jobs))
         return found
 
     # --- the operations --------------------------------------------------------------------
@@ -250,7 +256,7 @@ class Graphs:
     def _begin_operations(self, job: int, rows: OperationRows, iterations: int, begin_s: float
                           ) -> None:
         """Begin the operations of a job, whose coflows have been added."""
-        graph = self.arrays.of_jobs[job]
+        graph = self.of_jobs[job]
         graph["count"], graph["iterations"] = len(rows.operations), iterations
         graph["finish"] = graph["noticed"] = begin_s
         graph["slots"] = iterations if self.keeps_all else min(iterations, 2)
@@ -260,20 +266,20 @@ class Graphs:
             self._place(job)
         else:
             self._lay_out()
-        kernels.graphs.start(job, begin_s, self.kernel_view)
+        kernels.start(job, begin_s, self.kernel_view)
         self.go_on()
         self.look()
 
     def _sizes(self, job: int) -> dict[str, int]:
         """The room that a job needs in each array."""
-        rows, slots = self._rows[job], int(self.arrays.of_jobs[job]["slots"])
+        rows, slots = self._rows[job], int(self.of_jobs[job]["slots"])
         count = len(rows.operations)
-        return {"operations": count, "children": len(rows.children), "state": count * slots,
-                "left": slots}
+        return {"operations": count, "children": len(rows.children),
+                "state": (count + 1) * slots}
 
     def _place(self, job: int) -> None:
         """Give a job the next places of the arrays."""
-        rows, graph, arrays = self._rows[job], self.arrays.of_jobs[job], self.arrays
+        rows, graph, arrays = self._rows[job], self.of_jobs[job], self.arrays
         for name, size in self._sizes(job).items():
             graph[name], self._room[name] = self._room[name], self._room[name] + size
         arrays.operations[graph["operations"]:][:len(rows.operations)] = rows.operations
@@ -284,50 +290,46 @@ class Graphs:
 
         Jobs in `doubled` get twice as many slots first.
         """
-        old, before = self.arrays, self.arrays.of_jobs.copy()
+        old, before = self.arrays, self.of_jobs.copy()
         for job in doubled:
-            graph = old.of_jobs[job]
+            graph = self.of_jobs[job]
             graph["slots"] = min(2 * graph["slots"], graph["iterations"])
         sizes = {name: 2 * sum(self._sizes(job)[name] for job in self._rows)
                  for name in self._room}
-        room = sizes["state"]
-        self.arrays = old._replace(
-            **{name: np.zeros(size, getattr(old, name).dtype) for name, size in sizes.items()},
-            **{name: enlarged(getattr(old, name)[:old.head[used][0]], room)
-               for name, used in _HEADS},
-            stack=np.zeros(room, np.int64))
+        self.arrays = _no_operations(sizes["state"])._replace(
+            head=old.head,
+            **{name: np.zeros(size, getattr(old, name).dtype) for name, size in sizes.items()})
+        for name, row, used in _LISTS:
+            count = old.head[used][0]
+            getattr(self.arrays, name)[row, :count] = getattr(old, name)[row, :count]
         self._room = dict.fromkeys(self._room, 0)
         for job in self._rows:
             self._place(job)
-            self._copy_iterations(before[job], old, self.arrays.of_jobs[job])
+            self._copy_iterations(before[job], old.state, self.of_jobs[job])
 
-    def _copy_iterations(self, before: Any, old: GraphArrays, graph: Any) -> None:
+    def _copy_iterations(self, before: Any, old: NDArray[Any], graph: Any) -> None:
         """Copy the state of the iterations of a job."""
         for iteration in range(graph["kept"], graph["opened"]):
-            for name, size in (("state", int(graph["count"])), ("left", 1)):
-                getattr(self.arrays, name)[
-                    graph[name] + iteration % graph["slots"] * size:][:size] = getattr(old, name)[
-                    before[name] + iteration % before["slots"] * size:][:size]
+            _state_of(self.arrays.state, graph, iteration)[:] = _state_of(old, before, iteration)
 
     def take_ended(self) -> list[tuple[int, float, float]]:
         """Return the jobs that newly ended, when each ended, and when its end is noticed."""
         count = int(self.arrays.head["ended"][0])
-        jobs = self.arrays.ended[:count].tolist()
+        jobs = self.arrays.codes[kernels.ENDED, :count].tolist()
         self.arrays.head["ended"] = 0
         if not self.keeps_all:
             for job in jobs:
                 del self._rows[job]
-        return [(job, *self.arrays.of_jobs[["finish", "noticed"]][job].item()) for job in jobs]
+        return [(job, *self.of_jobs[["finish", "noticed"]][job].item()) for job in jobs]
 
     def computed(self, now: float) -> Iterator[Computed]:
         """Yield the computations that have ended by now, each once; requires `keeps_all`."""
         for job, rows in [*self._rows.items()]:
-            graph = self.arrays.of_jobs[job]
+            graph = self.of_jobs[job]
             which = rows.computes
             seconds = rows.operations["compute_s"][which]
             for iteration in range(graph["kept"], graph["opened"]):
-                place = graph["state"] + iteration % graph["slots"] * graph["count"]
-                state = self.arrays.state[place:][:graph["count"]]
+                state = _state_of(self.arrays.state, graph, iteration)
                 start_s = state["ready"][which]
                 end_s = start_s + seconds
                 tells = (state["blockers"][which] == 0) & (end_s <= now)
@@ -339,15 +341,21 @@ class Graphs:
                 del self._rows[job]
 
 
+def _state_of(state: NDArray[Any], graph: Any, iteration: int) -> NDArray[Any]:
+    """Return the STATE rows of an iteration; the last one counts the operations that are left."""
+    size = graph["count"] + 1
+    return state[graph["state"] + iteration % graph["slots"] * size:][:size]
+
+
 def _not_due(jobs: int) -> NDArray[Any]:
-    """Return CHAIN rows of jobs that never send."""
-    rows = np.zeros(jobs, CHAIN)
+    """Return GRAPH rows of jobs that never send."""
+    rows = np.zeros(jobs, GRAPH)
     rows["due"] = math.inf
     return rows
 
 
 def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the places of the stages of some jobs, given their CHAIN rows."""
+    """Return the places of the stages of some jobs, given their GRAPH rows."""
     return np.concatenate([np.empty(0, np.int64), *(
         np.arange(chain["first"], chain["first"] + chain["stages"]) for chain in chains)])
 

@@ -76,22 +76,24 @@ JOB = row_type([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead",
                 ("predicted", "f8"), ("longest", "f8"), ("completed", "i8"), ("active", "i8"),
                 ("gpus", "f8"), ("per_gamma", "f8")])
 
-#: A chain: a job that sends one coflow after the other. Its ``stages``, from ``first`` on in
-#: `Chains.stages`, follow each other, round and round, until ``total`` coflows have been
-#: ``emitted``; the next is due at ``due``, inf while one is active.
-CHAIN = row_type([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
-                  ("due", "f8")])
+#: A job that the fabric runs by itself. As a *chain*, it sends one coflow after the other: its
+#: ``stages``, from ``first`` on among those of all, follow each other, round and round, until
+#: ``total`` coflows have been ``emitted``; the next is due at ``due``, inf while one is active.
+#:
+#: As a *graph*, its ``count`` operations are done in each of its ``iterations``. They, their
+#: ``children`` and their ``state`` are from these places on. The first iteration that is not
+#: complete is ``iteration``; those before ``opened`` may have begun. Those from ``kept`` on have
+#: their state in one of ``slots`` each, round and round. ``finish`` is the latest end so far, and
+#: ``noticed`` the time at which it is noticed. Its stages are the coflows of the operations, and
+#: it is never due as a chain.
+GRAPH = row_type([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
+                  ("due", "f8"), ("operations", "i8"), ("count", "i8"), ("iteration", "i8"),
+                  ("iterations", "i8"), ("opened", "i8"), ("kept", "i8"), ("slots", "i8"),
+                  ("state", "i8"), ("children", "i8"), ("finish", "f8"), ("noticed", "f8")])
 
-#: A graph: a job whose ``count`` operations are done in each of its ``iterations``. They, their
-#: ``children``, their ``state`` and what is ``left`` of iterations are from these places on. The
-#: first iteration that is not complete is ``iteration``; those before ``opened`` may have begun.
-#: Those from ``kept`` on have their state, and the number of operations that are left, in one of
-#: ``slots`` each, round and round. ``finish`` is the latest end so far, and ``noticed`` the time at
-#: which it is noticed. The graph is also a chain, one that is never due, whose stages are the
-#: coflows of the operations.
-GRAPH = row_type([("operations", "i8"), ("count", "i8"), ("iteration", "i8"), ("iterations", "i8"),
-                  ("opened", "i8"), ("kept", "i8"), ("slots", "i8"), ("state", "i8"),
-                  ("left", "i8"), ("children", "i8"), ("finish", "f8"), ("noticed", "f8")])
+#: A stage sends a ``coflow``, given by its place among those of all graphs. In a chain, it begins
+#: ``pause`` seconds after the coflow before has arrived, its overhead included.
+STAGE = row_type([("coflow", "i8"), ("pause", "f8")])
 
 #: An operation computes for ``compute_s``, and then ``sends`` that one of its graph's coflows, if
 #: not -1. It waits for as many others as there are ``blockers``; in the first iteration, for
@@ -102,7 +104,8 @@ OPERATION = row_type([("compute_s", "f8"), ("sends", "i8"), ("child", "i8"), ("c
 
 #: How far an operation is in an iteration: for how many others it still waits (``blockers``), and
 #: the latest end of those that it does not wait for any more: with none left, it is ``ready`` then.
-#: Its coflow ``begins`` when it has computed, and its overhead is over.
+#: Its coflow ``begins`` when it has computed, and its overhead is over. After the operations of an
+#: iteration there is one row more, whose ``blockers`` are the operations that have not ended.
 STATE = row_type([("ready", "f8"), ("begins", "f8"), ("blockers", "i8")])
 
 #: The numbers of coflows of graphs that will begin (``begins``) and that are ``due`` but not yet

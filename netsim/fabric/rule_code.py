@@ -57,8 +57,7 @@ class CompiledRule(types.WrapperAddressProtocol):
         _refuse_writes(rule)
         self._rule, self._key = rule, key_of(rule.function)
         #: What Python calls; what is written beyond an array is an error, not damage.
-        self.function: Any = numba.njit(
-            error_model="numpy", boundscheck=True, no_cfunc_wrapper=True)(rule.function)
+        self.function = _njit(rule.function)
         self._call = FunctionType(_call.__code__, {"rule": self.function}, _call.__name__)
         self._call.__module__, self._call.__qualname__ = __name__, f"rule-{self._key}"
         if enabled():
@@ -108,8 +107,13 @@ class CompiledRule(types.WrapperAddressProtocol):
             _refuse_result(rule, returned)
 
 
+def _njit(function: Callable[..., Any]) -> Any:
+    decorator: Any = numba.njit  # whose type hints do not cover all options
+    return decorator(error_model="numpy", boundscheck=True, no_cfunc_wrapper=True)(function)
+
+
 def _cfunc(signature: Any, function: Callable[..., Any], **options: Any) -> Any:
-    decorator: Any = numba.cfunc  # whose type hints do not cover all options
+    decorator: Any = numba.cfunc  # as above
     return decorator(signature, error_model="numpy", **options)(function)
 
 

@@ -30,36 +30,30 @@ _ORDER = (1 << _BITS) - 1
 #: No operation is on the stack. A variable, as kernels are compiled again for each literal.
 _NONE = np.int64(0)
 
+#: Rows of `GraphArrays.times`: a heap of the instants at which coflows begin; when the parked
+#: operations have ended.
+BEGINS, PARKED_AT = range(2)
+
+#: Rows of `GraphArrays.codes`: the operations whose coflows begin at those instants; those whose
+#: coflows are due but not yet active, in order; those that have ended, but on which others wait in
+#: an iteration without a slot. Then room for the orders of operations of a job, and the jobs that
+#: have newly ended.
+BEGINNING, DUE, PARKED, STACK, ENDED = range(5)
+
 
 class GraphArrays(NamedTuple):
-    """All graphs; times are in seconds."""
+    """The jobs that the fabric runs by itself; times are in seconds."""
 
     of_jobs: NDArray[Any]  #: of GRAPH, by job
+    running: NDArray[np.int64]  #: the jobs with a graph that has not ended, in order
+    stages: NDArray[Any]  #: of STAGE, graph by graph
+    coflows: NDArray[Any]  #: of COFLOW
     operations: NDArray[Any]  #: of OPERATION
     children: NDArray[np.int64]  #: places of operations among those of their graph
-    left: NDArray[np.int64]  #: how many operations have not ended, by slot
     state: NDArray[Any]  #: of STATE
-    begins: NDArray[np.float64]  #: a heap of the instants at which coflows begin
-    beginning: NDArray[np.int64]  #: the operations whose coflows begin then
-    #: Operations whose coflows are due but not yet active, in order of (job, order).
-    due: NDArray[np.int64]
-    #: Operations that have ended, and on which others wait in an iteration without a slot.
-    parked: NDArray[np.int64]
-    parked_at: NDArray[np.float64]  #: when these have ended
-    stack: NDArray[np.int64]  #: room for the orders of operations of a job
-    ended: NDArray[np.int64]  #: jobs that have newly ended
-    head: NDArray[Any]  #: of GRAPHS: how much of the arrays is in use
-
-
-class ChainArrays(NamedTuple):
-    """The jobs that the fabric runs by itself."""
-
-    of_jobs: NDArray[Any]  #: of CHAIN, by job
-    running: NDArray[np.int64]  #: the jobs with a chain that has not ended, in order
-    stages: NDArray[np.int64]  #: what each stage sends, chain by chain: its place in `coflows`
-    coflows: NDArray[Any]  #: of COFLOW
-    pauses: NDArray[np.float64]  #: the seconds before each stage, after the previous one arrived
-    graphs: GraphArrays
+    times: NDArray[np.float64]  #: see `BEGINS`
+    codes: NDArray[np.int64]  #: see `BEGINNING`
+    head: NDArray[Any]  #: of GRAPHS: how much of `times` and `codes` is in use
 
 
 @inlined
@@ -81,25 +75,34 @@ def order_of(code):
 
 
 @inlined
-def _state_of(graph, graphs, order):
-    iteration, k = order // graph.count, order % graph.count
-    return graphs.state[graph.state + iteration % graph.slots * graph.count + k]
+def _place_of(graph, iteration):
+    """Return where the state of an iteration begins."""
+    return graph.state + iteration % graph.slots * (graph.count + 1)
 
 
 @inlined
-def _sent_by(code, chains):
+def _state_of(graph, graphs, order):
+    return graphs.state[_place_of(graph, order // graph.count) + order % graph.count]
+
+
+@inlined
+def _left_of(graph, graphs, iteration):
+    """Return the row whose blockers are the operations of an iteration that have not ended."""
+    return graphs.state[_place_of(graph, iteration) + graph.count]
+
+
+@inlined
+def _sent_by(code, graphs):
     """Return the place of the coflow that an operation sends."""
-    graphs = chains.graphs
     graph = graphs.of_jobs[job_of(code)]
     operation = graphs.operations[graph.operations + order_of(code) % graph.count]
-    stage = chains.of_jobs[job_of(code)].first + operation.sends
-    return chains.stages[stage]
+    return graphs.stages[graph.first + operation.sends].coflow
 
 
 @inlined
-def coflow_of(code, chains):
+def coflow_of(code, graphs):
     """Return the coflow that an operation sends."""
-    return chains.coflows[_sent_by(code, chains)]
+    return graphs.coflows[_sent_by(code, graphs)]
 
 
 @inlined
@@ -115,14 +118,14 @@ def times_of(code, graphs):
 @in_place
 def collect(graphs, until):
     """Make the coflows that begin by `until` due; return the number of coflows that are due."""
-    head, begins, beginning = graphs.head[0], graphs.begins, graphs.beginning
+    head, begins, due = graphs.head[0], graphs.times[BEGINS], graphs.codes[DUE]
     before = head.due
     while head.begins and begins[0] <= until:
-        graphs.due[head.due] = pop(begins, beginning, head.begins)
+        due[head.due] = pop(begins, graphs.codes[BEGINNING], head.begins)
         head.begins -= 1
         head.due += 1
     if head.due > before:
-        sort(graphs.due[:head.due])
+        sort(due[:head.due])
     return head.due
 
 
@@ -132,24 +135,23 @@ def forget_first(graphs, count):
     head = graphs.head[0]
     head.due -= count
     for k in range(head.due):
-        graphs.due[k] = graphs.due[k + count]
+        graphs.codes[DUE, k] = graphs.codes[DUE, k + count]
 
 
 @in_place
 def next_begin(graphs):
     """Return when the next coflow begins; inf if no coflow is known to begin."""
     head = graphs.head[0]
-    first = graphs.begins[0] if head.begins else np.inf
+    first = graphs.times[BEGINS, 0] if head.begins else np.inf
     for k in range(head.due):
-        first = min(first, times_of(graphs.due[k], graphs)[1])
+        first = min(first, times_of(graphs.codes[DUE, k], graphs)[1])
     return first
 
 
 # --- operations that end -------------------------------------------------------------------
 @in_place
-def start(job, now, chains):
+def start(job, now, graphs):
     """Begin the first iteration of a job."""
-    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     _open(graph, graphs, 0)
     waiting = _NONE
@@ -157,71 +159,68 @@ def start(job, now, chains):
         operation = graphs.operations[graph.operations + k]
         if operation.blockers_first == 0:
             _state_of(graph, graphs, k).ready = now
-            waiting = _begin(job, k, chains, waiting)
-    _go_through(job, chains, waiting)
+            waiting = _begin(job, k, graphs, waiting)
+    _go_through(job, graphs, waiting)
 
 
 @in_place
-def arrived(job, order, seen, arrives, chains):
+def arrived(job, order, seen, arrives, graphs):
     """Continue a job after the arrival of an operation's coflow, noticed at `seen`.
 
     Return when the next coflow of a graph begins.
     """
-    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     graph.finish, graph.noticed = max(graph.finish, arrives), max(graph.noticed, seen)
-    _go_through(job, chains, _end(job, order, seen, chains, _NONE))
+    _go_through(job, graphs, _end(job, order, seen, graphs, _NONE))
     return next_begin(graphs)
 
 
 @in_place
-def resume(chains):
+def resume(graphs):
     """Continue the parked operations as long as there is room."""
-    graphs = chains.graphs
     head = graphs.head[0]
     while head.parked:
-        code, at = graphs.parked[head.parked - 1], graphs.parked_at[head.parked - 1]
+        code, at = graphs.codes[PARKED, head.parked - 1], graphs.times[PARKED_AT, head.parked - 1]
         job, order = job_of(code), order_of(code)
         graph = graphs.of_jobs[job]
         if not _has_next(graph, order // graph.count):
             return
         head.parked -= 1
-        _go_through(job, chains, _unblock_next(job, order, at, chains, _NONE))
+        _go_through(job, graphs, _unblock_next(job, order, at, graphs, _NONE))
 
 
 @in_place
-def _go_through(job, chains, waiting):
+def _go_through(job, graphs, waiting):
     """End the computations on the stack that send nothing, and those that wait for them."""
-    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     while waiting:
         waiting -= 1
-        order = graphs.stack[waiting]
+        order = graphs.codes[STACK, waiting]
         at = (_state_of(graph, graphs, order).ready
               + graphs.operations[graph.operations + order % graph.count].compute_s)
         graph.finish, graph.noticed = max(graph.finish, at), max(graph.noticed, at)
-        waiting = _end(job, order, at, chains, waiting)
+        waiting = _end(job, order, at, graphs, waiting)
 
 
 @in_place
-def _end(job, order, at, chains, waiting):
+def _end(job, order, at, graphs, waiting):
     """End an operation; return how many operations are on the stack."""
-    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     iteration, k = order // graph.count, order % graph.count
     operation = graphs.operations[graph.operations + k]
     first = graph.children + operation.child
     for c in range(first, first + operation.children):
-        waiting = _unblock(job, order - k + graphs.children[c], at, chains, waiting)
+        waiting = _unblock(job, order - k + graphs.children[c], at, graphs, waiting)
     if operation.nexts and iteration + 1 < graph.iterations:
         if _has_next(graph, iteration):
-            waiting = _unblock_next(job, order, at, chains, waiting)
+            waiting = _unblock_next(job, order, at, graphs, waiting)
         else:
             head = graphs.head[0]
-            graphs.parked[head.parked], graphs.parked_at[head.parked] = _code_of(job, order), at
+            graphs.codes[PARKED, head.parked] = _code_of(job, order)
+            graphs.times[PARKED_AT, head.parked] = at
             head.parked += 1
-    graphs.left[graph.left + iteration % graph.slots] -= 1
-    _end_iterations(job, graph, graphs, chains.of_jobs)
+    _left_of(graph, graphs, iteration).blockers -= 1
+    _end_iterations(job, graph, graphs)
     return waiting
 
 
@@ -232,9 +231,8 @@ def _has_next(graph, iteration):
 
 
 @in_place
-def _unblock_next(job, order, at, chains, waiting):
+def _unblock_next(job, order, at, graphs, waiting):
     """Unblock the operations of the next iteration that wait for one that has ended."""
-    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     iteration, k = order // graph.count + 1, order % graph.count
     if iteration == graph.opened:
@@ -242,65 +240,63 @@ def _unblock_next(job, order, at, chains, waiting):
     operation = graphs.operations[graph.operations + k]
     first = graph.children + operation.child + operation.children
     for c in range(first, first + operation.nexts):
-        waiting = _unblock(job, iteration * graph.count + graphs.children[c], at, chains, waiting)
+        waiting = _unblock(job, iteration * graph.count + graphs.children[c], at, graphs, waiting)
     return waiting
 
 
 @inlined
 def _open(graph, graphs, iteration):
     """Begin an iteration, in which each operation waits for all of its blockers."""
-    place = graph.state + iteration % graph.slots * graph.count
+    place = _place_of(graph, iteration)
     for k in range(graph.count):
         operation = graphs.operations[graph.operations + k]
         graphs.state[place + k].blockers = (operation.blockers if iteration
                                             else operation.blockers_first)
         graphs.state[place + k].ready = 0.0
-    graphs.left[graph.left + iteration % graph.slots] = graph.count
+    _left_of(graph, graphs, iteration).blockers = graph.count
     graph.opened = iteration + 1
 
 
 @in_place
-def _unblock(job, order, at, chains, waiting):
+def _unblock(job, order, at, graphs, waiting):
     """Count off a blocker of an operation, which has ended at `at`; begin it after the last one."""
-    graphs = chains.graphs
     state = _state_of(graphs.of_jobs[job], graphs, order)
     state.ready = max(state.ready, at)
     state.blockers -= 1
-    return waiting if state.blockers else _begin(job, order, chains, waiting)
+    return waiting if state.blockers else _begin(job, order, graphs, waiting)
 
 
 @in_place
-def _begin(job, order, chains, waiting):
+def _begin(job, order, graphs, waiting):
     """Begin an operation: schedule its coflow or, if it sends none, put it on the stack."""
-    graphs = chains.graphs
     graph, head = graphs.of_jobs[job], graphs.head[0]
     operation = graphs.operations[graph.operations + order % graph.count]
     if operation.sends < 0:
-        graphs.stack[waiting] = order
+        graphs.codes[STACK, waiting] = order
         return waiting + 1
     code = _code_of(job, order)
     state = _state_of(graph, graphs, order)
-    state.begins = state.ready + operation.compute_s + coflow_of(code, chains).overhead
-    graphs.begins[head.begins] = state.begins
-    graphs.beginning[head.begins] = code
-    rise(graphs.begins, graphs.beginning, head.begins)
+    state.begins = state.ready + operation.compute_s + coflow_of(code, graphs).overhead
+    graphs.times[BEGINS, head.begins] = state.begins
+    graphs.codes[BEGINNING, head.begins] = code
+    rise(graphs.times[BEGINS], graphs.codes[BEGINNING], head.begins)
     head.begins += 1
     return waiting
 
 
 @inlined
-def _end_iterations(job, graph, graphs, of_jobs):
+def _end_iterations(job, graph, graphs):
     """Find which iterations are complete, and whether the graph has ended."""
     while (graph.iteration < graph.opened
-           and graphs.left[graph.left + graph.iteration % graph.slots] == 0):
+           and _left_of(graph, graphs, graph.iteration).blockers == 0):
         graph.iteration += 1
         if graph.slots < graph.iterations:
             graph.kept = graph.iteration
         if graph.iteration == graph.iterations:
             head = graphs.head[0]
-            graphs.ended[head.ended] = job
+            graphs.codes[ENDED, head.ended] = job
             head.ended += 1
-            of_jobs[job].emitted = of_jobs[job].total
+            graph.emitted = graph.total
 
 
 # --- chains, and when events are noticed ---------------------------------------------------
@@ -339,7 +335,7 @@ def arrive(gone, flows):
 
 
 @anywhere
-def follow(gone, chains, now, interval):
+def follow(gone, graphs, now, interval):
     """Make the coflows due that follow those in `gone`; return when the first of them is due.
 
     ``arrives`` must be set in `gone`, the COFLOW rows that have completed now. `interval` is the
@@ -347,29 +343,29 @@ def follow(gone, chains, now, interval):
     """
     first = np.inf
     for k in range(len(gone)):
-        chain = chains.of_jobs[gone[k].job]
+        chain = graphs.of_jobs[gone[k].job]
         if gone[k].waited not in (NEXT_IN_CHAIN, IN_GRAPH):
             continue
         seen = max(observed(gone[k].arrives, interval, now), now)
         if gone[k].waited == IN_GRAPH:
-            first = min(first, arrived(gone[k].job, gone[k].order, seen, gone[k].arrives, chains))
+            first = min(first, arrived(gone[k].job, gone[k].order, seen, gone[k].arrives, graphs))
         elif chain.emitted < chain.total:
-            chain.due = seen + chains.pauses[chain.first + chain.emitted % chain.stages]
+            chain.due = seen + graphs.stages[_next_stage(chain)].pause
             first = min(first, chain.due)
     return first
 
 
 @anywhere
-def next_due(chains):
+def next_due(graphs):
     """Return when the next coflow of a chain or graph becomes valid; inf if none does."""
-    first = next_begin(chains.graphs)
-    for job in chains.running:
-        first = min(first, chains.of_jobs[job].due)
+    first = next_begin(graphs)
+    for job in graphs.running:
+        first = min(first, graphs.of_jobs[job].due)
     return first
 
 
 @anywhere
-def emit(rows, count, jobs, chains, pools, used, until, before, key):
+def emit(rows, count, jobs, graphs, pools, used, until, before, key):
     """Append the coflows that are due by `until` to the active ones, job by job.
 
     The first `count` of `rows` are active. Only coflows of jobs numbered below `before` are
@@ -379,18 +375,17 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
     Return the number of appended coflows, and how many of their jobs had no active coflow before;
     -1 and 0 if there was no room for all, and nothing was done.
     """
-    more, flows, hops, loads = wanted(chains, until, before)
+    more, flows, hops, loads = wanted(graphs, until, before)
     if (count + more > len(rows) or used[0] + flows > len(pools[0])
             or used[1] + hops > len(pools[1]) or used[2] + loads > len(pools[2])):
         return -1, 0
-    graphs = chains.graphs
     emitted = idle = in_graphs = 0
-    for job in chains.running:
-        chain = chains.of_jobs[job]
+    for job in graphs.running:
+        chain = graphs.of_jobs[job]
         if job >= before:
             break
         if chain.due <= until:
-            row = _append(rows, count + emitted, chains.coflows, _next_of(chain, chains), pools,
+            row = _append(rows, count + emitted, graphs.coflows, _next_of(chain, graphs), pools,
                           used)
             row.job, row.order, row.key = job, chain.emitted, key + emitted
             row.waited = NEXT_IN_CHAIN
@@ -398,9 +393,9 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
             emitted += 1
             chain.emitted += 1
             chain.due = np.inf
-        while in_graphs < graphs.head[0].due and job_of(graphs.due[in_graphs]) == job:
-            code = graphs.due[in_graphs]
-            row = _append(rows, count + emitted, chains.coflows, _sent_by(code, chains), pools,
+        while in_graphs < graphs.head[0].due and job_of(graphs.codes[DUE, in_graphs]) == job:
+            code = graphs.codes[DUE, in_graphs]
+            row = _append(rows, count + emitted, graphs.coflows, _sent_by(code, graphs), pools,
                           used)
             row.job, row.order, row.key = job, order_of(code), key + emitted
             row.waited = IN_GRAPH
@@ -431,27 +426,32 @@ def _begin_row(row, begins, jobs):
 
 
 @inlined
-def _next_of(chain, chains):
+def _next_of(chain, graphs):
     """Return the place of the coflow that a chain sends next."""
-    return chains.stages[chain.first + chain.emitted % chain.stages]
+    return graphs.stages[_next_stage(chain)].coflow
+
+
+@inlined
+def _next_stage(chain):
+    return chain.first + chain.emitted % chain.stages
 
 
 @anywhere
-def wanted(chains, until, before):
+def wanted(graphs, until, before):
     """Count the coflows due by `until` in jobs below `before`, and their flows, hops and loads."""
     count = flows = hops = loads = 0
-    for job in chains.running:
-        chain = chains.of_jobs[job]
+    for job in graphs.running:
+        chain = graphs.of_jobs[job]
         if job < before and chain.due <= until:
-            row = chains.coflows[_next_of(chain, chains)]
+            row = graphs.coflows[_next_of(chain, graphs)]
             count += 1
             flows += row.flows
             hops += row.hops
             loads += row.loads
-    for k in range(collect(chains.graphs, until)):
-        code = chains.graphs.due[k]
+    for k in range(collect(graphs, until)):
+        code = graphs.codes[DUE, k]
         if job_of(code) < before:
-            row = coflow_of(code, chains)
+            row = coflow_of(code, graphs)
             count += 1
             flows += row.flows
             hops += row.hops

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.graphs import (
     GRID_SLACK,
-    ChainArrays,
+    GraphArrays,
     arrive,
     emit,
     follow,
@@ -121,7 +121,7 @@ class Tables(NamedTuple):
     jobs: NDArray[Any]
     pools: tuple[NDArray[Any], ...]  #: flows, hops and loads
     free: NDArray[np.int64]  #: how much of the pools is in use
-    chains: ChainArrays
+    graphs: GraphArrays
     #: Of COFLOW; they become valid at times known beforehand, in order of these.
     coming: NDArray[Any]
     finished: NDArray[np.int64]  #: space for the positions of the coflows that complete at one time
@@ -255,7 +255,7 @@ def _react(state, tables):
 
     Return `_GOES`, `_JOINS` if coflows have been admitted, or why the loop must stop.
     """
-    rows, chains, done = tables.rows, tables.chains, tables.done
+    rows, graphs, done = tables.rows, tables.graphs, tables.done
     state.end = state.now
     if state.finished and not state.goes_on:
         return ASKS
@@ -270,7 +270,7 @@ def _react(state, tables):
             state.count -= gone
             state.gone += gone
             state.idle -= idle
-    if chains.graphs.head[0].parked:
+    if graphs.head[0].parked:
         return PAUSED
     if _next_arrival(state, tables.coming) <= state.now:
         return _JOINS if _admit(state, tables) else FULL
@@ -288,9 +288,9 @@ def _next_arrival(state, coming):
 @inlined
 def _admit(state, tables):
     """Admit the coflows that are valid by now; return False if there is no more room."""
-    rows, jobs, chains, coming = tables.rows, tables.jobs, tables.chains, tables.coming
+    rows, jobs, graphs, coming = tables.rows, tables.jobs, tables.graphs, tables.coming
     first = state.count
-    emitted, idle = emit(rows, first, jobs, chains, tables.pools, tables.free, state.now, len(jobs),
+    emitted, idle = emit(rows, first, jobs, graphs, tables.pools, tables.free, state.now, len(jobs),
                          state.key)
     if emitted < 0:
         return False
@@ -300,7 +300,7 @@ def _admit(state, tables):
     state.count += emitted + joined
     state.key += emitted + joined
     state.idle += idle + joined  # what was expected is the only coflow of its job
-    state.due = next_due(chains)
+    state.due = next_due(graphs)
     state.shows = state.decides = True
     # `finished` and `done` are free to sort with: all that has finished is noticed, and no rows are
     # dropped where coflows are expected, without which these are in order already.
@@ -314,7 +314,7 @@ def _goes_on_with(fits, state, tables):
     coming = tables.coming
     fits &= len(coming) == 0 or state.joined < len(coming)
     fits &= (state.drops == 1
-             or state.count + max(len(tables.chains.running), 1) <= len(tables.rows))
+             or state.count + max(len(tables.graphs.running), 1) <= len(tables.rows))
     if not fits:  # all have come, so that this is a decision already
         state.decisions += 1
         state.decides = False
@@ -355,7 +355,7 @@ def _follow(rows, finished, state, tables):
             waits = True
         else:
             arrive(rows[c:c + 1], tables.pools[0])
-            state.due = min(state.due, follow(rows[c:c + 1], tables.chains, state.now,
+            state.due = min(state.due, follow(rows[c:c + 1], tables.graphs, state.now,
                                               state.interval))
             row.waited = 0
     return waits
