@@ -367,10 +367,12 @@ class EventLoop:
         tables = Tables(rows, jobs, pools, free, table.graphs.kernel_view, coming, self._finished,
                         self._done, table.capacity, carried)
         steps = 1 + _WORK // (len(rows) + int(table.pools.used[0]))
+        # A policy that is asked in Python has no rule, and so another type of engine.
+        kind = isinstance(engine, ProportionalState) and engine.rule.function is None
         while True:
             state["steps"] = steps
             if rule is None:
-                _LOOPS[type(engine)](None, engine, state, tables)
+                _LOOPS[type(engine)](kind, engine, state, tables)
             else:
                 new = _serve_by(None, rule, engine, state, tables)
                 engine = engine if new is None else PriorityState(*new)
@@ -390,7 +392,7 @@ class EventLoop:
         """Update the table, recorder and fabric; return why the loop stopped."""
         table, state = self._table, self._state
         start = self.now
-        ran = _State._make(state[0].item())
+        ran = _State._make(state.item())
         #: The next flow ends at `end`, which is `now` if the fabric or a policy has to act. The
         #: rule's allocation overloads `link`; for negative values, see `kernels.rules`.
         self.now, self.end, self.link, why = ran.now, ran.end, ran.link, ran.reason

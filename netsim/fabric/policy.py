@@ -176,7 +176,8 @@ class Ruling:
 
     def __init__(self, rule: Rule, table: FlowTable) -> None:
         self.rule = rule
-        self._compiled = compiled_rule(rule)
+        #: What kernels call; None if they ask Python instead.
+        self._compiled = None if rule is _UNASKED else compiled_rule(rule)
         self._table = table
         queues = max(rule.queues, 1)
         primary, backfill = kinds_of("queues" if rule.gives == "queues" else "madd", rule.leftover)
@@ -285,6 +286,7 @@ class Ruling:
         """Call the rule again as the kernel has called it, for its exception."""
         count = len(self._table.coflows)
         try:
+            assert self._compiled is not None
             self._compiled.call(self._coflows[:count], self._jobs, float(self._form["told"][0]),
                                 self._output)
         except IndexError:
@@ -428,7 +430,6 @@ class Asking(Ruling):
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
         super().__init__(_UNASKED, table)
-        self._form["asks_python"] = True
         self._ask = ask
         #: An answer that does not keep coflows in step, so that the event loop must stop.
         self.pending: Allocation | None = None

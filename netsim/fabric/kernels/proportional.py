@@ -396,13 +396,14 @@ def _find_rates(engine, coflows, jobs, pools, capacity, state):
     state.decides = count > 0
     if count == 0:
         return WAITS
-    if form.asks_python and not form.answered:
+    asks_python = rule.function is None
+    if asks_python and not form.answered:
         state.decides = False
         return POLICY
     flows, hops, loads = pools
     refresh(coflows, flows, hops, loads, capacity)
     update(engine.shared, coflows, loads, capacity)
-    if form.asks_python:
+    if asks_python:
         form.answered = 0
         fits = _is_order(rule.lists[SEQUENCE][:count], rule.lists[SPARE][:count])
         state.link = SOUND if fits else NO_ORDER

@@ -81,15 +81,14 @@ WRITTEN, INITIAL = range(2)
 #:   the rest is allocated, as numbered in `priority_state`
 #: - queues, notes: how many there are
 #: - check: whether to check shares
-#: - asks_python: whether a Python policy is asked instead of the rule; ``answered``: whether it
-#:   has filled in the next decision
+#: - answered: whether a policy that is asked in Python has filled in the next decision
 #: - seen: how many coflows there were at the last decision
 #: - told: the time that the rule reads; ``wakes_in``: seconds until it must be called again, even
 #:   if nothing happens
 #: - field, place: of an invalid answer, the field of `RuleOutput` and the place in it
 RULE = row_type([("most", "f8"), ("by_place", "i8"), ("stretch", "i8"), ("by_job", "i8"),
                  ("merges", "i8"), ("primary", "i8"), ("backfill", "i8"), ("queues", "i8"),
-                 ("notes", "i8"), ("check", "i8"), ("asks_python", "i8"), ("answered", "i8"),
+                 ("notes", "i8"), ("check", "i8"), ("answered", "i8"),
                  ("seen", "i8"), ("told", "f8"), ("wakes_in", "f8"), ("field", "i8"),
                  ("place", "i8")])
 
@@ -102,7 +101,7 @@ READS = row_type([("now", "?"), *((name, "?") for name in [
 class RuleState(NamedTuple):
     """A rule at work, with space for more coflows."""
 
-    function: Any  #: a `rule_code.CompiledRule`
+    function: Any  #: a `rule_code.CompiledRule`; None if Python is asked instead
     form: NDArray[Any]  #: of RULE, shape (1,)
     reads: NDArray[Any]  #: of READS, shape (1,)
     coflows: NDArray[Any]  #: of COFLOWS; what the rule reads
@@ -136,14 +135,21 @@ def decide(rule, coflows, jobs, now):
         form.told = now
     _show(rule.reads[0], rule.coflows, rule.jobs, coflows, jobs)
     _clear(rule, count)
-    function = rule.function
-    if function(rule.coflows[:count], rule.jobs, form.told, output_of(rule, count)):
+    if _raises(rule.function, rule.coflows[:count], rule.jobs, form.told, output_of(rule, count)):
         return RAISED
     if not _is_sound(rule, count, now):
         return UNSOUND
     _recall(rule.lists, form, coflows)
     _sort(rule, coflows)
     return SOUND
+
+
+@in_place
+def _raises(function, coflows, jobs, now, order):
+    """Call a rule; return whether it raises an exception. Without one, this is never called."""
+    if function is None:
+        return 1
+    return function(coflows, jobs, now, order)
 
 
 @inlined
