@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, row_type
+from netsim.fabric.kernels import in_place, inlined, row_type
 from netsim.fabric.kernels.loop import (
     WAITS,
     end_flow,
@@ -17,8 +17,9 @@ from netsim.fabric.kernels.loop import (
 from netsim.fabric.kernels.progress import begin_row, mark_started, write_flow
 from netsim.fabric.records import DUST
 
-#: An unfinished flow: its ``row``, the place of its ``coflow``, bytes ``left``, and its ``rate``.
-_FLOW = row_type([("row", "i8"), ("coflow", "i8"), ("left", "f8"), ("rate", "f8")])
+#: An unfinished flow: the place of its ``coflow``, its ``index`` among the flows of that, bytes
+#: ``left``, and its ``rate``.
+_FLOW = row_type([("coflow", "i8"), ("index", "i8"), ("left", "f8"), ("rate", "f8")])
 
 
 class EvenState(NamedTuple):
@@ -32,10 +33,16 @@ def state_of(coflows, flows, links):
     """Return the state for the rows of some coflows and their flows; called from Python."""
     rows = np.concatenate([np.arange(c["flow"], c["flow"] + c["flows"]) for c in coflows])
     state = EvenState(np.zeros(len(rows), _FLOW), np.zeros(links, np.int64))
-    state.flows["row"] = rows
     state.flows["coflow"] = np.repeat(np.arange(len(coflows)), coflows["flows"])
+    state.flows["index"] = rows - coflows["flow"][state.flows["coflow"]]
     state.flows["left"] = flows["remaining"][rows]
     return state
+
+
+@inlined
+def row_of(own, coflows, flows):
+    """Return the FLOW row of a flow, which moves with its coflow."""
+    return flows[coflows[own.coflow].flow + own.index]
 
 
 @in_place
@@ -44,11 +51,13 @@ def find_rates(state, coflows, _jobs, pools, capacity, loop):
     flows, hops, _ = pools
     state.count[:] = 0
     for own in state.flows:
-        for h in range(flows[own.row].hop, flows[own.row].hop + flows[own.row].hops):
+        flow = row_of(own, coflows, flows)
+        for h in range(flow.hop, flow.hop + flow.hops):
             state.count[hops[h].link] += own.left > 0.0
     for own in state.flows:
+        flow = row_of(own, coflows, flows)
         own.rate = np.inf if own.left > 0.0 else 0.0
-        for h in range(flows[own.row].hop, flows[own.row].hop + flows[own.row].hops):
+        for h in range(flow.hop, flow.hop + flow.hops):
             link = hops[h].link
             own.rate = min(own.rate, capacity[link] / max(state.count[link], 1))
         if own.rate > 0.0:
@@ -73,7 +82,7 @@ def advance(state, coflows, pools, _capacity, dt, now, slack, loop, finished, ca
     for own in state.flows:
         if own.rate == 0.0:
             continue
-        flow, before = flows[own.row], own.left
+        flow, before = row_of(own, coflows, flows), own.left
         own.left -= own.rate * dt
         if own.left <= DUST * flow.size + own.rate * slack:
             own.left = own.rate = 0.0
@@ -90,7 +99,8 @@ def leave(state, coflows, pools, loop):
         begin_row(row)
     for own in state.flows:
         if own.left > 0.0:
-            write_flow(coflows[own.coflow], pools[0][own.row], own.left, own.rate, loop.now)
+            write_flow(coflows[own.coflow], row_of(own, coflows, pools[0]), own.left, own.rate,
+                       loop.now)
 
 
 run = loop_of("even", find_rates=find_rates, find_end=find_end, crossing_in=never, advance=advance,

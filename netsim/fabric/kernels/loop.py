@@ -63,7 +63,11 @@ NEVER, AT_DECISIONS, AT_ENDS = range(3)
 # --- what engines do ---------------------------------------------------------------------
 # An engine has its own version of each of these seven functions; see `loop_of`.
 def find_rates(engine, coflows, jobs, pools, capacity, state):
-    """Set the rates of all active coflows; return `WAITS`, or the reason why that is impossible."""
+    """Set the rates of all active coflows; return `WAITS`, or the reason why that is impossible.
+
+    Called whenever an event is noticed: at first, when coflows come, at each end of a flow. Not
+    after a pause, nor when a held loop resumes.
+    """
 
 
 def find_end(engine, coflows, state):
@@ -94,7 +98,10 @@ def join(engine, coflows, pools):
 
 
 def leave(engine, coflows, pools, state):
-    """Write back what others read when the loop stops."""
+    """Write back what others read when the loop stops.
+
+    An engine that counts bytes calls `begin_row` for each coflow, and `write_flow` for each flow.
+    """
 
 
 @inlined
