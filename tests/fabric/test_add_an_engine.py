@@ -28,8 +28,8 @@ class Even(netsim.Allocator):
         return netsim.Allocation(service=PriorityService(np.arange(len(view)), backfill="greedy"))
 
 
-def begin(_, coflows, pools, capacity, service, interval):
-    return even_engine.state_of(coflows, pools[0], len(capacity))
+def begin(_, coflows, arrays, capacity, service, interval):
+    return even_engine.state_of(coflows, arrays[0], len(capacity))
 
 
 @pytest.mark.parametrize("options", [{}, {"observe_interval": "20ms"}, {"record": ["links"]}])
