@@ -48,17 +48,17 @@ class CompiledAllocator(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Call the rule once; see `Allocator.allocate`."""
-        from netsim.fabric.policy import RuleError, Ruling
+        from netsim.fabric.policy import RuleError, RuleRunner
 
-        ruling = Ruling(self._own_rule(), view._table)
+        runner = RuleRunner(self._own_rule(), view._table)
         try:
-            ruling.ask(view.now)
+            runner.ask(view.now)
         except RuleError as error:
             raise AllocationError(f"allocator {self.title} at t = {view.now:g} s {error}"
                                   ) from error
-        allocation = ruling.allocation()
-        if ruling.rule.in_step and np.isfinite(ruling.limit).any():
-            at = view.crossings(ruling.limit, view.rates(allocation)).min()
+        allocation = runner.allocation()
+        if runner.rule.in_step and np.isfinite(runner.limit).any():
+            at = view.crossings(runner.limit, view.rates(allocation)).min()
             allocation.revisit_at = min(allocation.revisit_at, max(
                 float(at), math.nextafter(view.now, math.inf)))
         return allocation

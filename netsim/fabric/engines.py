@@ -27,44 +27,44 @@ class PriorityEngine:
     """
 
     def __init__(self) -> None:
-        self._copy: PriorityState | FlowOrderState | None = None
+        self._current: PriorityState | FlowOrderState | None = None
 
-    def end(self) -> None:
+    def suspend(self) -> None:
         """Drop the engine: coflows have come, or rates or links have changed."""
-        self._copy = None
+        self._current = None
 
-    def begin(self, coflows: NDArray[Any], pools: tuple[NDArray[Any], ...],
+    def begin(self, coflows: NDArray[Any], arrays: tuple[NDArray[Any], ...],
               capacity: NDArray[np.float64], service: PriorityService, interval: float) -> Any:
-        """Return the engine for a decision, updated from the kept one if possible."""
-        flows, hops, loads = pools
-        kept = self._copy
+        """Return the engine for a decision, updated from the current one if possible."""
+        flows, hops, loads = arrays
+        current = self._current
         if service.flow_by_flow:
-            kept = flow_order.engine_for(
-                kept if isinstance(kept, FlowOrderState) else None, coflows, flows, hops, capacity,
-                service.order, service.by_size)
-        elif (isinstance(kept, PriorityState) and not kept.status["admitted"][0]
-              and kept.status["queues"][0] == len(service.queue_shares)):
-            _update(None, kept, coflows, flows, service.for_kernels, interval)
+            current = flow_order.engine_for(
+                current if isinstance(current, FlowOrderState) else None, coflows, flows, hops,
+                capacity, service.order, service.by_size)
+        elif (isinstance(current, PriorityState) and not current.status["admitted"][0]
+              and current.status["queues"][0] == len(service.queue_shares)):
+            _update(None, current, coflows, flows, service.for_kernels, interval)
         else:
-            kept = PriorityState(*_arrays_of_copy(None, coflows, flows, hops, loads, capacity,
+            current = PriorityState(*_arrays_of_copy(None, coflows, flows, hops, loads, capacity,
                                                   service.for_kernels, interval))
-        self._copy = kept
-        return kept
+        self._current = current
+        return current
 
     def to_serve_by_rule(self) -> PriorityState:
-        """Return the engine for a rule in the event loop; one without flows if none is kept."""
-        return self._copy if isinstance(self._copy, PriorityState) else no_flows()
+        """Return the engine for a rule in the event loop; one without flows if there is none."""
+        return self._current if isinstance(self._current, PriorityState) else no_flows()
 
     def keep(self, engine: PriorityState) -> None:
         """Keep the engine with which a rule in the event loop has served."""
-        self._copy = engine
+        self._current = engine
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64]) -> None:
-        """Adjust the engine to flows that have moved in their pool.
+        """Adjust the engine to flows that have moved to other rows.
 
         The rows have the current places of flows; the first flow of each coflow was at `before`.
         """
-        engine = self._copy
+        engine = self._current
         if engine is None or not len(coflows):
             return
         # The last flow of a `FlowOrderState` is a dummy.
@@ -80,7 +80,7 @@ class MaxMinEngine:
     """Shares all links among all flows; while in use, only it knows the bytes left of each flow."""
 
     def __init__(self) -> None:
-        self.kept: MaxMinState | None = None  #: what the event loop works on, if in use
+        self.current: MaxMinState | None = None  #: what the event loop works on, if in use
         #: Whether bytes left are rounded independently of the number of flows; slower with many.
         self.deterministic_rounding = False
         self._by_flow = True
@@ -88,43 +88,43 @@ class MaxMinEngine:
     @property
     def known(self) -> int:
         """The key of the last coflow in the engine; -1 if the engine is not in use."""
-        return -1 if self.kept is None else int(self.kept.state["known"][0])
+        return -1 if self.current is None else int(self.current.state["known"][0])
 
     def decide(self, by_flow: bool) -> None:
         """Share links again now, and later whenever a flow, or only when a coflow, ends."""
-        if self.kept is not None:
-            self.kept.state["by_flow"] = by_flow
+        if self.current is not None:
+            self.current.state["by_flow"] = by_flow
             if not (by_flow and self._by_flow):  # else it is known where flows have ended
-                self.kept.state["stale"] = 1
+                self.current.state["stale"] = 1
         self._by_flow = by_flow
 
-    def take_in(self, rows: NDArray[Any], count: int, pools: tuple[NDArray[Any], ...],
+    def take_in(self, rows: NDArray[Any], count: int, arrays: tuple[NDArray[Any], ...],
                 capacity: NDArray[np.float64], longest: int) -> MaxMinState:
         """Add the flows of the first `count` rows, which are active; build new arrays if needed.
 
         `longest` is the largest number of links on a path of these coflows or of those that may
         join later.
         """
-        flows, hops, _ = pools
-        while self.kept is None or not _add_coflows(None, self.kept, rows[:count], flows, hops):
-            self.end(rows[:count], flows)
-            self.kept = new_state(rows[:count], flows, hops, capacity, longest, self._by_flow,
+        flows, hops, _ = arrays
+        while self.current is None or not _add_coflows(None, self.current, rows[:count], flows,
+                                                       hops):
+            self.suspend(rows[:count], flows)
+            self.current = new_state(rows[:count], flows, hops, capacity, longest, self._by_flow,
                               self.deterministic_rounding)
-        return self.kept
+        return self.current
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:
         """Adjust to flows that have moved to other rows; see `moved`."""
-        if self.kept is not None:
-            self.kept = moved(self.kept, coflows, before, flows)
+        if self.current is not None:
+            self.current = moved(self.current, coflows, before, flows)
 
-    def settle(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
+    def flush(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
         """Write bytes and rates to the rows, if the engine is in use."""
-        if self.kept is not None:
-            kept = self.kept
-            _flush_rows(None, kept.state, kept.classes, kept.progress, kept.numbers, kept.flows,
-                        coflows, flows)
+        if (engine := self.current) is not None:
+            _flush_rows(None, engine.state, engine.classes, engine.progress, engine.numbers,
+                        engine.flows, coflows, flows)
 
-    def end(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
+    def suspend(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
         """Write bytes and rates to the rows, and stop using the engine."""
-        self.settle(coflows, flows)
-        self.kept = None
+        self.flush(coflows, flows)
+        self.current = None

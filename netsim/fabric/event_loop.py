@@ -8,8 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import namedtuple
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,16 +22,15 @@ from netsim.fabric.kernels.flow_order_state import FlowOrderState
 from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.loop import (
     ASKS,
-    AT_ENDS,
     BREATHES,
-    CROSSES,
     FULL,
     HELD,
-    KEPT,
+    HELD_FOR,
     NEVER,
     NOTICE_SLACK,
     PAUSED,
     POLICY,
+    REACHES_LIMIT,
     REDO,
     SHOWS,
     WAITS,
@@ -42,8 +40,7 @@ from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.kernels.priority_state import PriorityState
 from netsim.fabric.kernels.proportional import ProportionalState
 from netsim.fabric.kernels.rules import RuleState
-from netsim.fabric.policy import Ruling
-from netsim.fabric.protocols import Observer
+from netsim.fabric.policy import RuleRunner
 from netsim.fabric.records import COFLOW, LOOP, REPORTED
 
 
@@ -86,43 +83,6 @@ class Grid:
         return at
 
 
-# --- moving bytes --------------------------------------------------------------------------
-class RowMover:
-    """Moves bytes at the rates in the rows of a table, and reports what links carry."""
-
-    def __init__(self, table: FlowTable, observer: Observer | None) -> None:
-        self._table, self._observer = table, observer
-        self.pause = NEVER if observer is None else observer.pause
-        self.carries = observer is not None and observer.carries
-
-    def move(self, start: float, now: float, slack: float, next_s: float) -> tuple[int, int]:
-        """Move bytes between two times; return how many coflows and flows have ended.
-
-        Flows that end up to `slack` after `now` count as ended. The next flow ends at `next_s`.
-        """
-        table = self._table
-        if table.in_step:
-            # From end to end, as the event loop does, so that both have the same roundings.
-            while next_s < now and start < (end := table.next_end_after(start)) < now:
-                self._move_in_step(start, end, 4 * math.ulp(end))
-                start = end
-            return self._move_in_step(start, now, slack)
-        if self._observer is not None and now > start:
-            begin = start
-            while self.pause == AT_ENDS and (end := table.next_end_after(begin)) < now:
-                self._observer.moved(begin, end, table.carried(begin, end))
-                begin = end
-            self._observer.moved(begin, now, table.carried(begin, now))
-        return table.advance(max(now - start, 0.0), now, slack)
-
-    def _move_in_step(self, start: float, now: float, slack: float) -> tuple[int, int]:
-        carried = np.zeros(len(self._table.capacity) if self.carries else 0)
-        done = self._table.advance(max(now - start, 0.0), now, slack, carried)
-        if self._observer is not None and now > start:
-            self._observer.moved(start, now, carried)
-        return done
-
-
 # --- the loop ------------------------------------------------------------------------------
 
 #: The least room for completed coflows that have not been reported yet.
@@ -132,7 +92,7 @@ _DONE = 512
 _named_tuple: Any = namedtuple
 
 #: The columns of the loop's state, by name.
-_State = _named_tuple("_State", LOOP.names)
+_LoopState = _named_tuple("_LoopState", LOOP.names)
 
 _NO_COFLOWS = np.empty(0, COFLOW)
 
@@ -173,7 +133,7 @@ class EventLoop:
         self.interval, self._pause = interval, pause  #: the observe interval in seconds
         self._carries = carries
         self._completed, self._watch = completed, watch
-        self._state = np.zeros(1, LOOP)
+        self._loop = np.zeros(1, LOOP)
         self._finished = np.empty(0, np.int64)
         self._done = np.empty(_DONE, COFLOW)
         self._held: Any = None
@@ -191,11 +151,11 @@ class EventLoop:
 
     def share(self, now: float, until: float, bound: float) -> None:
         """Share links max-min fairly, by weight, until a coflow completes."""
-        parts = self._held
-        if not self._goes_on(until, bound):
-            parts = self._table.sharing_parts(_NO_COFLOWS)
-            self._begin(now, until, bound, notice=now)
-        self._run(parts, _NO_COFLOWS)
+        engine = self._held
+        if not self._resumes(until, bound):
+            engine = self._table.begin_sharing(_NO_COFLOWS)
+            self._begin(now, until, bound, observed_at=now)
+        self._run(engine, _NO_COFLOWS)
 
     def share_all(self, now: float, until: float) -> bool:
         """Share links as `share` does, at weight 1, and go on when coflows complete or come.
@@ -203,74 +163,74 @@ class EventLoop:
         Return whether the loop stopped only for lack of room, and should start again.
         """
         table = self._table
-        coming, parts = table.coming, self._held
-        if not self._goes_on(until, math.inf):
+        pending, engine = table.pending, self._held
+        if not self._resumes(until, math.inf):
             table.make_room_to_join(now)
-            parts = table.sharing_parts(coming)
-            self._begin(now, until, math.inf, notice=now, goes_on=True)
+            engine = table.begin_sharing(pending)
+            self._begin(now, until, math.inf, observed_at=now, admits_arrivals=True)
         table.make_room_for_rows()
-        why = self._run(parts, coming)
-        table.came(coming, int(self._state["joined"][0]))
-        self._state["joined"] = 0
+        why = self._run(engine, pending)
+        table.set_pending(pending[int(self._loop["admitted"][0]):])
+        self._loop["admitted"] = 0
         return why == FULL
 
     def serve(self, service: PriorityService, now: float, until: float) -> None:
         """Serve coflows in order until a coflow completes."""
         table = self._table
         engine, why = self._held, REDO
-        if not self._goes_on(until, math.inf):
-            table.leave_sharing()
-            self._begin(now, until, math.inf, notice=now)
+        if not self._resumes(until, math.inf):
+            table.suspend_sharing()
+            self._begin(now, until, math.inf, observed_at=now)
         while why == REDO:
             if engine is None:
-                engine = table.serving.begin(table.coflows, table.pools.arrays, table.capacity,
-                                             service, self.interval)
+                engine = table.serving.begin(table.coflows, table.flow_arrays.arrays,
+                                             table.capacity, service, self.interval)
             why, engine = self._run(engine, _NO_COFLOWS), None
             if why == REDO:  # a new copy pays
-                table.serving.end()
+                table.serving.suspend()
 
-    def go_by(self, ruling: Ruling, now: float, until: float, bound: float, check: bool,
+    def go_by(self, runner: RuleRunner, now: float, until: float, bound: float, check: bool,
               decides: bool = True) -> None:
         """Have a rule decide now, unless its last decision still holds, and again at coflow events.
 
         A Python policy in place of a rule is asked ahead of the clock.
         """
-        table, serves = self._table, not ruling.rule.in_step
+        table, serves = self._table, not runner.rule.in_step
         if serves:  # bytes move to that instant within the loop, as to any other
             until, bound = min(until, bound), math.inf
-        if not self._goes_on(until, bound):
+        if not self._resumes(until, bound):
             if serves:
-                table.leave_sharing()
-            self._begin(now, until, bound, notice=now, goes_on=True, drops=True,
-                        together=not serves, decides=decides)
-            ruling.forget()
+                table.suspend_sharing()
+            self._begin(now, until, bound, observed_at=now, admits_arrivals=True,
+                        removes_finished=True, simultaneous=not serves, decides=decides)
+            runner.forget()
         held, why = self._held, FULL
-        while why == FULL or (why == POLICY and ruling.answer(self.now)):
+        while why == FULL or (why == POLICY and runner.answer(self.now)):
             if why == FULL:
                 table.make_room_for_graphs(self.now)
             if serves:
                 engine = held or table.serving.to_serve_by_rule()
-                why, held = self._run(engine, _NO_COFLOWS, ruling.state()), None
+                why, held = self._run(engine, _NO_COFLOWS, runner.state()), None
             else:
-                why = self._run(ruling.engine(check), _NO_COFLOWS)
-        self._tell_of_dropped()
+                why = self._run(runner.engine(check), _NO_COFLOWS)
+        self._report_removed()
 
-    def pass_time(self, now: float, until: float) -> None:
+    def advance_sharing(self, now: float, until: float) -> None:
         """Move bytes at the current rates until a given time, while links are shared."""
-        self._begin(now, np.inf, np.inf, notice=until, only_moves=True, together=True)
-        self._run(self._table.sharing.kept, _NO_COFLOWS)
+        self._begin(now, np.inf, np.inf, observed_at=until, advance_only=True, simultaneous=True)
+        self._run(self._table.sharing.current, _NO_COFLOWS)
 
-    def go_to(self, now: float) -> None:
+    def advance_to(self, now: float) -> None:
         """Resume the loop, which is held, until an instant before its next event, and stop.
 
-        The rates in force are then in the rows, and `crossing` holds for these rates.
+        The rates in force are then in the rows, and `limit_at` holds for these rates.
         """
-        self._goes_on(math.inf, math.inf)
-        self._state["only_moves"] = self._state["together"] = True
-        self._state["notice"] = now
+        self._resumes(math.inf, math.inf)
+        self._loop["advance_only"] = self._loop["simultaneous"] = True
+        self._loop["observed_at"] = now
         self.ended = 0
         self._run(self._held, _NO_COFLOWS, self._rule)
-        self.crossing = float(self._state["crossing"][0])
+        self.limit_at = float(self._loop["limit_at"][0])
 
     # --- the loop --------------------------------------------------------------------
 
@@ -282,74 +242,74 @@ class EventLoop:
     @property
     def admits(self) -> bool:
         """Whether the loop itself activates the coflows of graphs."""
-        return bool(self._state["goes_on"][0])
+        return bool(self._loop["admits_arrivals"][0])
 
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """In this context, keep the loop held while coflows are added to the pools."""
-        yield
+    def follow_table(self) -> None:
+        """Stay held after coflows have been added to the table, which may have moved its arrays."""
         if isinstance(self._held, MaxMinState):
-            self._held = self._table.sharing.kept
+            self._held = self._table.sharing.current
 
-    def leave(self) -> None:
+    def flush(self) -> None:
         """Write the engine's state back to the rows; the loop can then no longer be resumed."""
-        if self._goes_on(math.inf, -math.inf):
+        if self._resumes(math.inf, -math.inf):
             self._run(self._held, _NO_COFLOWS, self._rule)
 
-    def settled(self, start: float, now: float, slack: float) -> FlowTable:
+    def table_at(self, start: float, now: float, slack: float) -> FlowTable:
         """Return a copy of the table with rows that are up to date at `now`.
 
         If the loop is not held, bytes have been moved until `start`. Flows that end up to `slack`
         after `now` count as ended.
         """
         arrays = self._table.graphs.arrays  # which nothing changes that is done with the copy
-        table, state, engine = copy.deepcopy((self._table, self._state, self._held),
+        table, loop, engine = copy.deepcopy((self._table, self._loop, self._held),
                                              {id(arrays): arrays})
         if engine is not None:
-            state["bound"] = -math.inf
-            self._call(engine, _NO_COFLOWS, table, state, self._carried(), self._rule)
+            loop["bound"] = -math.inf
+            self._call(engine, _NO_COFLOWS, table, loop, self._carried(), self._rule)
         if now > start and len(table.coflows):
-            if table.sharing.kept is not None:
-                EventLoop(table, self.interval, NEVER, False, ignore, ignore).pass_time(
+            if table.sharing.current is not None:
+                EventLoop(table, self.interval, NEVER, False, ignore, ignore).advance_sharing(
                     start, now)
             else:
                 table.advance(now - start, now, slack)
-        table.settle()
+        table.flush()
         return table
 
-    def _goes_on(self, until: float, bound: float) -> bool:
+    def _resumes(self, until: float, bound: float) -> bool:
         """Return whether the loop is held; if so, set how far it may run."""
         if self.held:
-            state = self._state
-            state["until"], state["bound"], state["stepwise"] = until, bound, self.stepwise
-            if state["goes_on"]:
-                state["due"] = self._table.graphs.next_due  # graphs may have begun
+            loop = self._loop
+            loop["until"], loop["bound"], loop["stepwise"] = until, bound, self.stepwise
+            if loop["admits_arrivals"]:
+                loop["due"] = self._table.graphs.next_due  # graphs may have begun
         return self.held
 
-    def _begin(self, now: float, until: float, bound: float, *, notice: float,
-               goes_on: bool = False, drops: bool = False, only_moves: bool = False,
-               together: bool = False, decides: bool = False) -> None:
+    def _begin(self, now: float, until: float, bound: float, *, observed_at: float,
+               admits_arrivals: bool = False, removes_finished: bool = False,
+               advance_only: bool = False, simultaneous: bool = False, decides: bool = False
+               ) -> None:
         table = self._table
         self.now = now
-        self._state[0] = _State(
-            now=now, dt=0.0, end=now, crossing=np.inf, until=until, interval=self.interval,
-            notice=notice, due=table.graphs.next_due if goes_on else np.inf, told=now,
-            pause=self._pause, count=len(table.coflows), key=table.last_key + 1, joined=0, idle=0,
-            gone=0, ended=0, decisions=0, finished=0, goes_on=goes_on, drops=drops,
-            only_moves=only_moves, together=together, decides=decides, reason=WAITS, link=-1,
-            bound=bound, shows=not only_moves, stepwise=self.stepwise, steps=0)
+        self._loop[0] = _LoopState(
+            now=now, dt=0.0, end=now, limit_at=np.inf, until=until, interval=self.interval,
+            observed_at=observed_at, due=table.graphs.next_due if admits_arrivals else np.inf,
+            reported_until=now, pause=self._pause, count=len(table.coflows),
+            key=table.last_key + 1, admitted=0, idle=0, removed=0, ended=0, decisions=0,
+            finished=0, admits_arrivals=admits_arrivals, removes_finished=removes_finished,
+            advance_only=advance_only, simultaneous=simultaneous, decides=decides, reason=WAITS,
+            link=-1, bound=bound, shows=not advance_only, stepwise=self.stepwise, steps=0)
         self.ended = 0  #: flows that have ended since the loop began
 
-    def _run(self, engine: Any, coming: NDArray[Any], rule: RuleState | None = None) -> int:
+    def _run(self, engine: Any, pending: NDArray[Any], rule: RuleState | None = None) -> int:
         """Run until the loop has to stop, or is held; return the reason.
 
-        Coflows in `coming` may join, besides those of graphs. `rule` is given if coflows are
+        Coflows in `pending` may join, besides those of graphs. `rule` is given if coflows are
         served, flow by flow, in the order of a rule; in step, it is the engine itself.
         """
         self._make_room()
         while True:
             carried = self._carried()
-            engine = self._call(engine, coming, self._table, self._state, carried, rule)
+            engine = self._call(engine, pending, self._table, self._loop, carried, rule)
             why = self._report(carried)
             if why != PAUSED:
                 self._keep_held(engine, rule, why)
@@ -358,30 +318,30 @@ class EventLoop:
                 return why
             self._table.graphs.go_on()
             if self.admits:
-                self._state["due"] = self._table.graphs.next_due
+                self._loop["due"] = self._table.graphs.next_due
 
-    def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
+    def _call(self, engine: Any, pending: NDArray[Any], table: FlowTable, loop: NDArray[Any],
               carried: NDArray[np.float64], rule: RuleState | None = None) -> Any:
         """Call the kernel; return the engine."""
-        rows, jobs, pools, free = table.kernel_view
-        tables = Tables(rows, jobs, pools, free, table.graphs.kernel_view, coming, self._finished,
+        rows, jobs, arrays, used = table.kernel_view
+        tables = Tables(rows, jobs, arrays, used, table.graphs.kernel_view, pending, self._finished,
                         self._done, table.capacity, carried)
-        steps = 1 + _WORK // (len(rows) + int(table.pools.used[0]))
+        steps = 1 + _WORK // (len(rows) + int(table.flow_arrays.used[0]))
         # A policy that is asked in Python has no rule, and so another type of engine.
         kind = isinstance(engine, ProportionalState) and engine.rule.function is None
         while True:
-            state["steps"] = steps
+            loop["steps"] = steps
             if rule is None:
-                _LOOPS[type(engine)](kind, engine, state, tables)
+                _LOOPS[type(engine)](kind, engine, loop, tables)
             else:
-                new = _serve_by(None, rule, engine, state, tables)
+                new = _serve_by(None, rule, engine, loop, tables)
                 engine = engine if new is None else PriorityState(*new)
-            if state["reason"][0] != BREATHES:
+            if loop["reason"][0] != BREATHES:
                 return engine
 
     def _keep_held(self, engine: Any, rule: RuleState | None, why: int) -> None:
         """Keep the engine if the loop is held; store why it stopped."""
-        self._held = engine if why in KEPT else None
+        self._held = engine if why in HELD_FOR else None
         self._rule = rule
         self.shows, self.asks = why == SHOWS, why == ASKS
 
@@ -390,33 +350,33 @@ class EventLoop:
 
     def _report(self, carried: NDArray[np.float64]) -> int:
         """Update the table, recorder and fabric; return why the loop stopped."""
-        table, state = self._table, self._state
+        table, loop = self._table, self._loop
         start = self.now
-        ran = _State._make(state.item())
+        ran = _LoopState._make(loop.item())
         #: The next flow ends at `end`, which is `now` if the fabric or a policy has to act. The
         #: rule's allocation overloads `link`; for negative values, see `kernels.rules`.
         self.now, self.end, self.link, why = ran.now, ran.end, ran.link, ran.reason
         #: When the next coflow reaches its limit of sent bytes.
-        self.crossing = ran.crossing if why in (WAITS, CROSSES) else math.inf
+        self.limit_at = ran.limit_at if why in (WAITS, REACHES_LIMIT) else math.inf
         self.ended += ran.ended
-        if ran.goes_on:
+        if ran.admits_arrivals:
             table.graphs.next_due = ran.due
-            table.went_on(ran.count, ran.key - 1, ran.idle)
+            table.set_active(ran.count, ran.key - 1, ran.idle)
         # Stops of these two kinds are frequent; completions are reported in batches.
-        if ran.gone and why not in (POLICY, PAUSED):
-            self._tell_of_dropped()
-        state["idle"] = state["ended"] = state["decisions"] = 0
-        if ran.goes_on and not ran.drops and why in (HELD, SHOWS):
+        if ran.removed and why not in (POLICY, PAUSED):
+            self._report_removed()
+        loop["idle"] = loop["ended"] = loop["decisions"] = 0
+        if ran.admits_arrivals and not ran.removes_finished and why in (HELD, SHOWS):
             self._report_completed()
         if self.now > start or ran.decisions:
             self._watch(start, self.now, carried, ran.decisions)
         return int(why)
 
-    def _tell_of_dropped(self) -> None:
+    def _report_removed(self) -> None:
         """Report completed coflows that the loop has removed from the rows."""
-        if gone := int(self._state["gone"][0]):
-            self._completed(self._done[:gone].copy(), self._table.flows)
-            self._state["gone"] = 0
+        if removed := int(self._loop["removed"][0]):
+            self._completed(self._done[:removed].copy(), self._table.flows)
+            self._loop["removed"] = 0
 
     def _report_completed(self) -> None:
         """Report completed coflows that are still in the rows."""

@@ -16,13 +16,13 @@ from netsim.fabric.allocation import Allocation, Event, PriorityService
 from netsim.fabric.allocator import Allocator, Undecided
 from netsim.fabric.clock import LAST, Alarm, call_at
 from netsim.fabric.coflow_event import ActiveCoflows, CoflowEvent
-from netsim.fabric.event_loop import EventLoop, Grid, RowMover, ignore
+from netsim.fabric.event_loop import EventLoop, Grid, ignore
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.graphs import Steps
 from netsim.fabric.kernels.graphs import arrive
-from netsim.fabric.kernels.loop import NEVER
+from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.kernels.rules import SOUND
-from netsim.fabric.policy import AllocationChecker, Policy, RuleError, Ruling, weigh
+from netsim.fabric.policy import AllocationChecker, PolicyRunner, RuleError, RuleRunner, weigh
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.records import REPORTED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
@@ -65,7 +65,7 @@ class FabricProcess:
         self.table = FlowTable(network.usable, job_arrivals)
         self._runs_ahead = self._persistent = self._serves = False
         self._service: PriorityService | None = None  # of the answer in force
-        self._ruling: Ruling | None = None  # the rule that the event loop asks
+        self._runner: RuleRunner | None = None  # the rule that the event loop asks
         #: The submitted coflows that are not complete.
         self.in_flight = ActiveCoflows(self.table, env)
         self._env, self._check, self._job_of = env, check, job_of
@@ -77,9 +77,10 @@ class FabricProcess:
         self._report_completed, self._report_ended = completed or ignore, ended or ignore
         self._completed = self._see_arrivals if network.wire.timed else self._report_completed
         self._observer = observer
-        self._mover = RowMover(self.table, observer)
-        self._loop = EventLoop(self.table, observe_interval, self._mover.pause,
-                               self._mover.carries, self._completed, self._watch)
+        self._pause = NEVER if observer is None else observer.pause
+        self._carries = observer is not None and observer.carries
+        self._loop = EventLoop(self.table, observe_interval, self._pause, self._carries,
+                               self._completed, self._watch)
         self._source = source
         self._happened, self._called, self._shows = 0, False, False
         self._moved_to = env.now
@@ -102,7 +103,7 @@ class FabricProcess:
 
     @property
     def answer(self) -> Allocation | None:
-        """The allocator's last answer; see `Policy.answer`."""
+        """The allocator's last answer; see `PolicyRunner.answer`."""
         return self._policy.answer
 
     @property
@@ -147,7 +148,7 @@ class FabricProcess:
 
     def interrupt(self) -> None:
         """Move bytes until now, and decide again."""
-        self._move()
+        self.advance_to_now()
         self._happen(_COFLOW_DONE)
 
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
@@ -163,8 +164,8 @@ class FabricProcess:
         The first iteration begins `wait_s` seconds from now. In each, operations send the
         `coflows` by number, or a chain sends them in order. Each must have bytes to send.
         """
-        with self._loop.kept():
-            valid = self.table.run_graph(job, coflows, steps, iterations, self._env.now, wait_s)
+        valid = self.table.run_graph(job, coflows, steps, iterations, self._env.now, wait_s)
+        self._loop.follow_table()
         if valid <= self._env.now:
             self._happen(_COFLOW_VALID)
         self._await(valid)
@@ -176,7 +177,7 @@ class FabricProcess:
         This is an event only if an unfinished flow crosses one of the links. The policy's order
         then stands, unless such a link fails or is repaired, so that other coflows can move.
         """
-        self._move()
+        self.advance_to_now()
         event, in_use = 0, self.table.links_in_use()
         for link, rate in capacity.items():
             if in_use[link]:
@@ -187,7 +188,7 @@ class FabricProcess:
 
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow], moved: WithoutProcess) -> None:
         """Reroute coflows, and jobs without a process, with the same flows."""
-        self._move()
+        self.advance_to_now()
         self.in_flight.reroute(demands)
         if self.table.reroute_without_process(moved) or demands:
             self._adapt(_CAPACITY | _REVISIT)
@@ -197,15 +198,15 @@ class FabricProcess:
         self._change(partial(self._take_over, allocator), _CAPACITY | _REVISIT)
 
     def _take_over(self, allocator: Allocator) -> None:
-        self.table.leave_standing()
-        self._service = self._ruling = None
+        self.table.suspend_engines()
+        self._service = self._runner = None
         self._runs_ahead = self._persistent = self._serves = False
         self._revisit_at = self._asks_at = math.inf
         self._take(allocator)
 
     def _take(self, allocator: Allocator) -> None:
         self.allocator = allocator
-        self._policy = Policy(
+        self._policy = PolicyRunner(
             allocator, self.table, self.running if allocator.sees_running else None,
             AllocationChecker(self._env, self.network, allocator, self.table, self._alarm),
             self._job_of)
@@ -220,7 +221,7 @@ class FabricProcess:
         self._change(partial(self._look_every, interval), _CAPACITY | _REVISIT)
 
     def _look_every(self, interval: float) -> None:
-        self.table.leave_standing()
+        self.table.suspend_engines()
         self._grid.interval = self._loop.interval = interval
 
     def add_job(self, job: int, arrival: float, gpus: int) -> None:
@@ -228,7 +229,7 @@ class FabricProcess:
         self.table.insert_job(job, arrival, gpus)
 
     def _change(self, act: Callable[[], None], event: int) -> None:
-        self._move()
+        self.advance_to_now()
         act()
         self._adapt(event)
 
@@ -236,10 +237,6 @@ class FabricProcess:
         """Reduce rates to what links now carry, and decide again if there is an event."""
         self._next = self._next_event(*self.table.throttle(self._env.now)[:2])
         self._happen(event)
-
-    def catch_up(self) -> None:
-        """Move bytes until now, before a run is stopped."""
-        self._move()
 
     @property
     def ahead(self) -> float:
@@ -258,13 +255,13 @@ class FabricProcess:
         Coflows of graphs or from the source are None. Coflows submitted at this instant are
         included, without rates yet.
         """
-        table = self._loop.settled(self._moved_to, self._env.now, self._grid.slack())
+        table = self._loop.table_at(self._moved_to, self._env.now, self._grid.slack())
         return table, self.in_flight.all_in(table)
 
     def view(self) -> FabricView:
         """Return the view that the allocator would get now."""
         table, _ = self.look()
-        table.drop_finished()  # though that is not noticed yet
+        table.remove_finished()  # though that is not noticed yet
         return self._policy.view(table, self._env.now, self._happened)
 
     def pending(self) -> list[tuple[int, float, float]]:
@@ -316,7 +313,7 @@ class FabricProcess:
         now, table = self._env.now, self.table
         return not self._persistent and (
             self._revisit_at <= now + self._grid.slack()
-            or now >= (table.next_coming if self._loop.admits else table.next_arrival))
+            or now >= (table.next_pending if self._loop.admits else table.next_arrival))
 
     def _notify(self) -> None:
         """Call `notify`; leave anything else that is due now to a separate event."""
@@ -331,7 +328,7 @@ class FabricProcess:
         """Resume the event loop: the fabric has not changed since it was held."""
         self._run_ahead()
         if self._serves:  # one may cross now
-            self._revisit_at = min(self._asks_at, self._loop.crossing)
+            self._revisit_at = min(self._asks_at, self._loop.limit_at)
         self._set_alarm()
 
     def _act(self) -> None:
@@ -343,7 +340,7 @@ class FabricProcess:
             self._put_in_force(allocation)
             self._end_acting()
             return
-        self._move()
+        self.advance_to_now()
         if self._finished:
             self._shows = True
             # Jobs answer a completion at this same instant; decide after they all have. At the
@@ -380,7 +377,7 @@ class FabricProcess:
     def _rows_stand(self) -> bool:
         """Whether links are shared at coflow events only, with rates stored in the rows alone."""
         return (self.answer is not None and self.answer.decisions == "coflow"
-                and self.table.sharing.kept is None)
+                and self.table.sharing.current is None)
 
     def _set_alarm(self) -> None:
         """Set the alarm for the next time at which something is known to be due."""
@@ -410,23 +407,23 @@ class FabricProcess:
 
     def _expect(self) -> None:
         """Get the next coflows from the source, once the previous ones have been taken."""
-        if self._source is not None and self.table.next_coming == math.inf:
-            coming = self._source.more()
-            if coming is None:
+        if self._source is not None and self.table.next_pending == math.inf:
+            pending = self._source.more()
+            if pending is None:
                 self._source = None
             else:
-                self.table.expect(coming)
+                self.table.expect(pending)
 
     # --- bytes -----------------------------------------------------------------------
 
-    def _move(self) -> None:
+    def advance_to_now(self) -> None:
         """Move bytes until now, and count the coflows that have finished."""
-        shares, flows, now = self.table.sharing.kept is not None, 0, self._env.now
+        shares, flows, now = self.table.sharing.current is not None, 0, self._env.now
         if self._loop.held and self._serves:
-            self._loop.go_to(now)
-            self._revisit_at = min(self._revisit_at, self._asks_at, self._loop.crossing)
+            self._loop.advance_to(now)
+            self._revisit_at = min(self._revisit_at, self._asks_at, self._loop.limit_at)
             flows = self._loop.ended
-        self._leave()
+        self._flush()
         start = self._moved_to
         self._moved_to = max(start, now)
         slack = self._grid.slack()
@@ -436,17 +433,44 @@ class FabricProcess:
         if not len(self.table.coflows) or (not moved and now <= start and self._next > now + slack):
             return
         if shares and not moved:
-            self._loop.pass_time(start, now)
+            self._loop.advance_sharing(start, now)
             flows = self._loop.ended
         if shares or moved:
             self._finished = int(np.count_nonzero(self.table.coflows["open"] == 0))
         else:
-            self._finished, flows = self._mover.move(start, now, slack, self._next)
+            self._finished, flows = self._move_rows(start, now, slack)
         self._happened |= _FLOW_DONE if flows else 0
+
+    def _move_rows(self, start: float, now: float, slack: float) -> tuple[int, int]:
+        """Move bytes at the rates in the rows; return how many coflows and flows have ended.
+
+        Flows that end up to `slack` after `now` count as ended.
+        """
+        table, observer = self.table, self._observer
+        if table.in_step:
+            # From end to end, as the event loop does, so that both have the same roundings.
+            while self._next < now and start < (end := table.next_end_after(start)) < now:
+                self._move_in_step(start, end, 4 * math.ulp(end))
+                start = end
+            return self._move_in_step(start, now, slack)
+        if observer is not None and now > start:
+            begin = start
+            while self._pause == AT_ENDS and (end := table.next_end_after(begin)) < now:
+                observer.moved(begin, end, table.carried(begin, end))
+                begin = end
+            observer.moved(begin, now, table.carried(begin, now))
+        return table.advance(max(now - start, 0.0), now, slack)
+
+    def _move_in_step(self, start: float, now: float, slack: float) -> tuple[int, int]:
+        carried = np.zeros(len(self.table.capacity) if self._carries else 0)
+        done = self.table.advance(max(now - start, 0.0), now, slack, carried)
+        if self._observer is not None and now > start:
+            self._observer.moved(start, now, carried)
+        return done
 
     def _complete(self) -> None:
         self._finished = 0
-        rows = self.table.drop_finished()
+        rows = self.table.remove_finished()
         arrive(rows, self.table.flows)
         mine, active = [], self.in_flight.active
         names = ("key", "start", "last", "arrives") if active else ()
@@ -520,7 +544,7 @@ class FabricProcess:
     def _put_in_force(self, allocation: Allocation) -> None:
         now = self._env.now
         self._runs_ahead = not allocation.in_step and allocation.rates is None
-        self._service, self._ruling = allocation.service, None
+        self._service, self._runner = allocation.service, None
         self._serves = allocation.service is not None
         if allocation.in_step and self._policy.ahead is not None:
             self._policy.ahead.take(allocation)
@@ -552,33 +576,33 @@ class FabricProcess:
             raise self._policy.checker.infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
 
-    def _go_by(self, ruling: Ruling, decides: bool = True, only_now: bool = False) -> None:
+    def _go_by(self, runner: RuleRunner, decides: bool = True, only_now: bool = False) -> None:
         """Apply the decisions of a rule, ahead of the clock until another SimPy event is due.
 
         If the event loop is held, it is resumed. Unless the rule `decides` now, its last decision
         still holds. With `only_now`, the loop does not run ahead.
         """
-        loop, serves = self._loop, not ruling.rule.in_step
+        loop, serves = self._loop, not runner.rule.in_step
         until = math.nextafter(self._env.now, math.inf) if only_now else self._until()
         if not loop.held:
             self._runs_ahead = self._serves = serves
-            self._ruling, self._service = ruling, None
+            self._runner, self._service = runner, None
             if not serves:
                 self.table.begin_in_step()
         try:
-            loop.go_by(ruling, self._env.now, until, self.table.next_coming, self._check,
+            loop.go_by(runner, self._env.now, until, self.table.next_pending, self._check,
                        decides)
         except RuleError as error:
             self._policy.checker.asked_s = loop.now
             raise self._policy.checker.refuse(str(error)) from error
         self._policy.checker.asked_s = loop.now
-        if (fault := self._policy.fault(ruling, loop.link)) is not None:
+        if (fault := self._policy.fault(runner, loop.link)) is not None:
             raise fault
         self._expect_next(loop.end)
         self._revisit_at = self._asks_at = self._grid.due(
-            ruling.wake_at if serves else loop.crossing, loop.now)
+            runner.wake_at if serves else loop.limit_at, loop.now)
         if serves:
-            self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
+            self._revisit_at = min(self._asks_at, self._grid.due(loop.limit_at))
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._policy.hears & _FLOW_DONE else next_coflow
@@ -602,18 +626,18 @@ class FabricProcess:
             stops = not (loop.held or self.table.coflows["open"].all())
             self._expect_next(loop.now if stops else loop.end)
             return False
-        if self._ruling is not None:
-            self._go_by(self._ruling, decides=False)
-            return loop.crossing <= now
+        if self._runner is not None:
+            self._go_by(self._runner, decides=False)
+            return loop.limit_at <= now
         arrival = self.table.next_arrival
         stop = min(self._asks_at, arrival if arrival > now else math.inf)
         if self._service is None:
             loop.share(now, self._until(), stop)
         else:
             loop.serve(self._service, now, min(self._until(), stop))
-            self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
+            self._revisit_at = min(self._asks_at, self._grid.due(loop.limit_at))
         self._expect_next(loop.end)
-        return loop.crossing <= now
+        return loop.limit_at <= now
 
     def _until(self) -> float:
         """Return the time of SimPy's next event, if later than now."""
@@ -625,11 +649,11 @@ class FabricProcess:
         if self._loop.shows:
             self._notify_at = self._loop.now
 
-    def _leave(self) -> None:
+    def _flush(self) -> None:
         """Write the held event loop back to the rows, before the fabric changes."""
         if self._loop.held:
-            self._loop.leave()
-            self._revisit_at = min(self._asks_at, self._loop.crossing)
+            self._loop.flush()
+            self._revisit_at = min(self._asks_at, self._loop.limit_at)
 
     def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
                ) -> None:
@@ -640,5 +664,5 @@ class FabricProcess:
             return
         if now > start:
             self._observer.moved(start, now, carried)
-        if decisions and self._mover.pause != NEVER:
+        if decisions and self._pause != NEVER:
             self._observer.decided(now, self.table, self._policy.note)

@@ -20,7 +20,7 @@ from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.kernels.progress import add, admit, sort_by_job
 from netsim.fabric.kernels.proportional import SharedLinks, new_shared_links
 from netsim.fabric.kernels.rules import NO_ORDER
-from netsim.fabric.pools import Pools
+from netsim.fabric.pools import FlowArrays
 from netsim.fabric.records import COFLOW, JOB, WAITED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 
@@ -34,7 +34,7 @@ _NOT_COUNTED = np.empty(0)
 class FlowTable:
     """The active coflows in order of (valid time, job, stage), with their flows and loads.
 
-    Each coflow has a segment in each of the pools `flows`, `hops` and `loads`.
+    Each coflow has a segment in each of the arrays `flows`, `hops` and `loads`.
     """
 
     def __init__(self, capacity: NDArray[np.float64], job_arrivals: Any) -> None:
@@ -44,11 +44,11 @@ class FlowTable:
         self.active_jobs = 0  #: jobs that have an active coflow
         self.in_step = True  #: whether the current rates keep the flows of each coflow in step
         self.rows = np.zeros(16, COFLOW)  #: those of `coflows`, and room for more
-        self.pools = Pools()
+        self.flow_arrays = FlowArrays()
         self.graphs = Graphs(len(self.jobs))
         self.last_key = 0  #: of the coflow that was added last
-        self.coming = _NO_COFLOWS
-        self.next_coming = math.inf  #: when the next expected coflow becomes valid
+        self.pending = _NO_COFLOWS
+        self.next_pending = math.inf  #: when the next expected coflow becomes valid
         self._fresh = True
         #: Bytes per second that the last allocation put on each link, if it was checked.
         self.used = np.zeros(len(self.capacity))
@@ -58,29 +58,30 @@ class FlowTable:
 
     @property
     def flows(self) -> NDArray[Any]:
-        return self.pools.arrays[0]
+        return self.flow_arrays.arrays[0]
 
     @property
     def hops(self) -> NDArray[Any]:
-        return self.pools.arrays[1]
+        return self.flow_arrays.arrays[1]
 
     @property
     def loads(self) -> NDArray[Any]:
-        return self.pools.arrays[2]
+        return self.flow_arrays.arrays[2]
 
     @property
     def next_arrival(self) -> float:
         """When the next coflow becomes valid, as far as is known; inf if none will."""
-        return min(self.next_coming, self.graphs.next_due)
+        return min(self.next_pending, self.graphs.next_due)
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
-        """The arguments of kernels that add coflows: rows, jobs, pools and their used parts."""
-        return self.rows, self.jobs, self.pools.arrays, self.pools.used
+        """What kernels that add coflows take: rows, jobs, flow arrays and their used parts."""
+        return self.rows, self.jobs, self.flow_arrays.arrays, self.flow_arrays.used
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowTable:
-        """Copy only the segments of active and coming coflows: the pools may be much larger."""
-        memo[id(self.pools)] = self.pools.copied(self.coflows, self.coming, self.graphs.coming)
+        """Copy only the segments of active and pending coflows: the arrays may be much larger."""
+        memo[id(self.flow_arrays)] = self.flow_arrays.copied(self.coflows, self.pending,
+                                                             self.graphs.unsent)
         other = memo[id(self)] = FlowTable.__new__(FlowTable)
         other.__setstate__(deepcopy(self.__getstate__(), memo))
         return other
@@ -108,7 +109,7 @@ class FlowTable:
         row["arrival"], row["gpus"] = arrival, gpus
         self.jobs = np.concatenate((self.jobs[:index], row, self.jobs[index:]))
         self.graphs.insert(index)
-        self.coming["job"] += self.coming["job"] >= index
+        self.pending["job"] += self.pending["job"] >= index
 
     def add_links(self, capacity: NDArray[np.float64]) -> None:
         """Add links with these capacities, in bytes per second; no flow crosses them yet."""
@@ -122,22 +123,23 @@ class FlowTable:
         self._make_room(1, demand)
         self.last_key += 1
         self.active_jobs += add(
-            self.rows, count, self.jobs, self.pools.arrays, self.pools.used, demand.coflows,
+            self.rows, count, self.jobs, self.flow_arrays.arrays, self.flow_arrays.used,
+            demand.coflows,
             (demand.flows, demand.hops, demand.loads), job, self.last_key, order, valid,
             demand.gamma, demand.weight, valid + (demand.deadline_s - demand.overhead_s))
-        self._now_active(count + 1)
+        self._rows_changed(count + 1)
         return self.last_key
 
-    def expect(self, coming: RoutedCoflow) -> None:
+    def expect(self, pending: RoutedCoflow) -> None:
         """Store coflows that will become valid, with job, order and time; sorted by these.
 
         All coflows expected before must have been admitted.
         """
-        self.coming = _NO_COFLOWS
-        rows = coming.coflows.copy()
-        self._make_room(0, coming)
-        self.pools.copy_in(rows, (coming.flows, coming.hops, coming.loads))
-        self.came(rows, 0)
+        self.pending = _NO_COFLOWS
+        rows = pending.coflows.copy()
+        self._make_room(0, pending)
+        self.flow_arrays.copy_in(rows, (pending.flows, pending.hops, pending.loads))
+        self.set_pending(rows)
 
     def run_graph(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
                   begin_s: float, wait_s: float) -> float:
@@ -146,7 +148,7 @@ class FlowTable:
         Return when the first coflow of a chain becomes valid; of operations, the next one of all.
         """
         self._make_room(0, *coflows)
-        self.graphs.begin(job, coflows, steps, iterations, begin_s, wait_s, self.pools)
+        self.graphs.begin(job, coflows, steps, iterations, begin_s, wait_s, self.flow_arrays)
         if isinstance(steps, OperationRows):
             return self.next_arrival
         return float(self.graphs.of_jobs["due"][job])
@@ -160,28 +162,28 @@ class FlowTable:
             return
         first = len(self.coflows)
         before = min(before, len(self.jobs))
-        self._admit_coming(until, before)
+        self._admit_pending(until, before)
         among = len(self.coflows)
         self._emit(until, int(before))
         if first < among < len(self.coflows):
             joined = self.coflows[first:]
             sort_by_job(joined, np.empty(len(joined), np.int64), joined.copy())
 
-    def _admit_coming(self, until: float, before: float) -> None:
-        due = self.coming[:int(np.searchsorted(self.coming["valid"], until, "right"))]
+    def _admit_pending(self, until: float, before: float) -> None:
+        due = self.pending[:int(np.searchsorted(self.pending["valid"], until, "right"))]
         due[:] = due[np.argsort(due["job"], kind="stable")]
         joining = int(np.searchsorted(due["job"], before))
         self._make_room(joining)
         admitted = admit(self.rows, len(self.coflows), due[:joining], 0, until, self.jobs,
                          self.last_key + 1)
-        self.came(self.coming, admitted)
+        self.set_pending(self.pending[admitted:])
         # Each is the only coflow of its job.
-        self.went_on(len(self.coflows) + admitted, self.last_key + admitted, admitted)
+        self.set_active(len(self.coflows) + admitted, self.last_key + admitted, admitted)
 
-    def came(self, coming: NDArray[Any], admitted: int) -> None:
-        """Remove the first `admitted` of the expected coflows, which are active now."""
-        self.coming = coming[admitted:]
-        self.next_coming = float(self.coming["valid"][0]) if len(self.coming) else math.inf
+    def set_pending(self, pending: NDArray[Any]) -> None:
+        """Set the expected coflows that are not active yet."""
+        self.pending = pending
+        self.next_pending = float(self.pending["valid"][0]) if len(self.pending) else math.inf
 
     def _emit(self, until: float, before: int) -> None:
         graphs, count = self.graphs, len(self.coflows)
@@ -191,7 +193,7 @@ class FlowTable:
         emitted, idle = emit(self.rows, count, self.jobs, graphs.kernel_view,
                              *self.kernel_view[2:], until, before, self.last_key + 1)
         self.graphs.look()
-        self.went_on(count + emitted, self.last_key + emitted, idle)
+        self.set_active(count + emitted, self.last_key + emitted, idle)
 
     def make_room_for_graphs(self, until: float, rows: int = 0) -> None:
         """Make room for the coflows of graphs that are due by `until`, and for `rows` more."""
@@ -207,44 +209,44 @@ class FlowTable:
         """Make room for one more coflow of each chain."""
         self._make_room(len(self.graphs.running))
 
-    def went_on(self, count: int, last_key: int, idle: int) -> None:
+    def set_active(self, count: int, last_key: int, idle: int) -> None:
         """Set the number of active coflows, and adjust the number of jobs that have one."""
         self.last_key = last_key
         self.active_jobs += idle
-        self._now_active(count)
+        self._rows_changed(count)
 
-    def _now_active(self, count: int) -> None:
+    def _rows_changed(self, count: int) -> None:
         self.coflows = self.rows[:count]
-        self.serving.end()
+        self.serving.suspend()
         self._fresh = False
 
     def _make_room(self, rows: int, *demands: RoutedCoflow,
                    wanted: Sequence[int] = (0, 0, 0)) -> None:
-        """Make room for this number of coflows, and for the coming flows, hops and loads."""
+        """Make room for this number of coflows, and for the wanted flows, hops and loads."""
         if (count := len(self.coflows)) + rows > len(self.rows):
             self.rows = np.zeros(2 * (count + rows), COFLOW)
             self.rows[:count] = self.coflows
             self.coflows = self.rows[:count]
         if demands:
             wanted = _wanted(demands)
-        if not self.pools.have_room(wanted):
+        if not self.flow_arrays.have_room(wanted):
             before = self.coflows["flow"].copy()
-            self.pools.make_room(wanted, self.coflows, self.coming, self.graphs.live)
+            self.flow_arrays.make_room(wanted, self.coflows, self.pending, self.graphs.live)
             # A new sharing would round differently, and results must not depend on the room.
             self.sharing.move(self.coflows, before, len(self.flows))
             self.serving.move(self.coflows, before)
 
-    def drop_finished(self) -> NDArray[Any]:
+    def remove_finished(self) -> NDArray[Any]:
         """Remove the coflows that have completed, and return their rows."""
-        gone = np.empty(len(self.coflows), COFLOW)
-        count, jobs_idle = progress.drop_finished(self.coflows, self.jobs, gone)
+        removed = np.empty(len(self.coflows), COFLOW)
+        count, jobs_idle = progress.remove_finished(self.coflows, self.jobs, removed)
         self.active_jobs -= jobs_idle
         self.coflows = self.rows[:len(self.coflows) - count]
-        return gone[:count]
+        return removed[:count]
 
     def flows_left(self, key: int) -> NDArray[np.float64]:
         """Return the bytes left of each flow of an active coflow. Shape (flows,)."""
-        self.settle()
+        self.flush()
         row = self.coflows[self._place(key)]
         return self.flows_of(row)["remaining"] * row["left"]
 
@@ -257,14 +259,14 @@ class FlowTable:
 
     def withdraw(self, key: int) -> NDArray[np.float64]:
         """Remove an active coflow; return the bytes left of each flow."""
-        self.leave_standing()
+        self.suspend_engines()
         left, place = self.flows_left(key), self._place(key)
         job = self.jobs[self.coflows["job"][place]]
         job["attained"] += self.coflows["total"][place] - left.sum()
         job["active"] -= 1
         self.active_jobs -= int(job["active"] == 0)
         self.coflows[place:-1] = self.coflows[place + 1:].copy()
-        self._now_active(len(self.coflows) - 1)
+        self._rows_changed(len(self.coflows) - 1)
         return left
 
     def reroute(self, key: int, demand: RoutedCoflow) -> None:
@@ -284,12 +286,12 @@ class FlowTable:
         return self._reroute(place_of[demands.coflows["job"]], demands)
 
     def _reroute(self, places: NDArray[np.int64], demands: RoutedCoflow) -> bool:
-        self.leave_standing()
+        self.suspend_engines()
         self._make_room(0, demands)
         return self._moves(places, demands)
 
     def _moves(self, places: NDArray[np.int64], demands: RoutedCoflow) -> bool:
-        moves = self.pools.reroute(self.coflows, places, demands) > 0
+        moves = self.flow_arrays.reroute(self.coflows, places, demands) > 0
         self._fresh &= not moves
         return moves
 
@@ -300,10 +302,10 @@ class FlowTable:
         return np.union1d(self.graphs.unended, rows["job"][sending])
 
     def _reroute_graph(self, job: int, demands: Sequence[RoutedCoflow]) -> bool:
-        self.leave_standing()
+        self.suspend_engines()
         wanted = _wanted(demands)  # twice, as an active one may move as well
         self._make_room(0, wanted=(wanted[0], 2 * wanted[1], 2 * wanted[2]))
-        self.graphs.reroute(job, demands, self.pools)
+        self.graphs.reroute(job, demands, self.flow_arrays)
         active = np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0))
         moves = [self._moves(np.array([place]), demands[self.graphs.stage_of(self.coflows[place])])
                  for place in active]
@@ -311,7 +313,7 @@ class FlowTable:
 
     def links_in_use(self) -> NDArray[np.bool_]:
         """Return for each link whether an unfinished flow crosses it."""
-        self.settle()
+        self.flush()
         index, _ = self.open_flows()
         first, hops = self.flows["hop"][index], self.flows["hops"][index]
         used = np.zeros(len(self.capacity), np.bool_)
@@ -321,7 +323,7 @@ class FlowTable:
 
     def set_capacities(self, capacity: Mapping[int, float]) -> None:
         """Change capacities of links, in bytes per second."""
-        self.leave_standing()
+        self.suspend_engines()
         self.capacity[list(capacity)] = list(capacity.values())
         self.coflows["fresh"] = np.minimum(self.coflows["fresh"], 1)
         self._fresh = False
@@ -348,7 +350,7 @@ class FlowTable:
 
     def begin_in_step(self) -> None:
         """Prepare the rows for shares of LP rates, which keep each coflow's flows in step."""
-        self.leave_standing()
+        self.suspend_engines()
         self.refresh()
         self.in_step = True
 
@@ -375,7 +377,7 @@ class FlowTable:
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:
         """Apply one rate per unfinished flow; see `progress.apply_rates`."""
-        self.leave_standing()
+        self.suspend_engines()
         self._spread()
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
@@ -385,7 +387,7 @@ class FlowTable:
         light, heavy, changed = progress.set_weights(
             self.coflows, self.flows, weights, self.sharing.known)
         if changed:
-            self.leave_standing()
+            self.suspend_engines()
         return light, heavy
 
     def split_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
@@ -393,7 +395,7 @@ class FlowTable:
         light, heavy, changed = progress.split_weights(self.coflows, self.flows, weights,
                                                        self.sharing.known)
         if changed:
-            self.leave_standing()
+            self.suspend_engines()
         return light, heavy
 
     def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
@@ -401,35 +403,35 @@ class FlowTable:
         """Return the weighted max-min fair rate of each unfinished flow."""
         return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
-    def sharing_parts(self, coming: NDArray[Any]) -> MaxMinState:
+    def begin_sharing(self, pending: NDArray[Any]) -> MaxMinState:
         """Return the arrays of max-min sharing, with all active coflows in it.
 
-        Coflows in `coming` may join later, besides those of graphs.
+        Coflows in `pending` may join later, besides those of graphs.
         """
-        self.serving.end()
+        self.serving.suspend()
         self._spread()
         self._fresh = False
         longest = max([1, *(int(rows["max_hops"].max(initial=1))
-                            for rows in (self.coflows, coming, self.graphs.live))])
-        return self.sharing.take_in(self.rows, len(self.coflows), self.pools.arrays, self.capacity,
-                                    longest)
+                            for rows in (self.coflows, pending, self.graphs.live))])
+        return self.sharing.take_in(self.rows, len(self.coflows), self.flow_arrays.arrays,
+                                    self.capacity, longest)
 
-    def leave_sharing(self) -> None:
+    def suspend_sharing(self) -> None:
         """Write the bytes left of each flow to its row, so that coflows can be served in order."""
-        self.sharing.end(self.coflows, self.flows)
+        self.sharing.suspend(self.coflows, self.flows)
         self._spread()
         self._fresh = False
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Bring the bytes and rates of the rows up to date."""
-        if self.sharing.kept is not None:
-            self.sharing.settle(self.coflows, self.flows)
+        if self.sharing.current is not None:
+            self.sharing.flush(self.coflows, self.flows)
             self._fresh = False
 
-    def leave_standing(self) -> None:
+    def suspend_engines(self) -> None:
         """Write bytes left and rates to the rows, and drop all other copies of them."""
-        self.sharing.end(self.coflows, self.flows)
-        self.serving.end()
+        self.sharing.suspend(self.coflows, self.flows)
+        self.serving.suspend()
 
     def _spread(self) -> None:
         if self.in_step:
@@ -438,7 +440,7 @@ class FlowTable:
 
     def flow_rates(self) -> NDArray[np.float64]:
         """Return the bytes per second of each unfinished flow, in the order of `open_flows`."""
-        self.settle()
+        self.flush()
         index, owner = self.open_flows()
         if self.in_step:
             return self.flows["remaining"][index] * self.coflows["speed"][owner]
@@ -446,12 +448,12 @@ class FlowTable:
 
     def bytes_left(self) -> NDArray[np.float64]:
         """Return the bytes that each active coflow has yet to send."""
-        self.settle()
+        self.flush()
         return self.coflows["base"] * self.coflows["left"]
 
     def next_finishes(self) -> tuple[float, float]:
         """Return when the next flow and the next coflow complete; see `progress.next_finishes`."""
-        self.settle()
+        self.flush()
         return progress.next_finishes(self.coflows, self.flows, self.in_step)
 
     def next_end_after(self, at: float) -> float:

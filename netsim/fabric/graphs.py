@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from netsim.base.values import same
 from netsim.fabric.kernels import graphs as kernels
 from netsim.fabric.kernels.graphs import GraphArrays
-from netsim.fabric.pools import Pools, enlarged
+from netsim.fabric.pools import FlowArrays, enlarged
 from netsim.fabric.records import COFLOW, GRAPH, GRAPHS, IN_GRAPH, OPERATION, STAGE, STATE
 from netsim.fabric.routed_coflow import RoutedCoflow
 
@@ -86,7 +86,7 @@ class Graphs:
         #: The jobs whose graphs have not ended, in order.
         self.running = self._jobs = np.empty(0, np.int64)
         self.stages = np.empty(0, STAGE)  #: graph by graph, while the graph runs
-        #: Of COFLOW, with segments in the table's pools; equal ones of a graph share a row.
+        #: Of COFLOW, with segments in the table's arrays; equal ones of a graph share a row.
         self.coflows = np.empty(0, COFLOW)
         self.next_due = math.inf  #: when the next coflow becomes valid
         self._used = self._used_coflows = 0
@@ -114,38 +114,38 @@ class Graphs:
         self.of_jobs = np.insert(self.of_jobs, job, _not_due(1))
 
     def begin(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
-              begin_s: float, wait_s: float, pools: Pools) -> None:
-        """Begin a graph; the pools must have room. See `FabricProcess.run_graph`."""
+              begin_s: float, wait_s: float, arrays: FlowArrays) -> None:
+        """Begin a graph; the arrays must have room. See `FabricProcess.run_graph`."""
         self._begun += 1
         if 2 * self._begun > len(self.running):
             self._forget_ended()
         if isinstance(steps, OperationRows):
-            self._add(job, coflows, np.zeros(len(coflows)), 1, math.inf, pools)
+            self._add(job, coflows, np.zeros(len(coflows)), 1, math.inf, arrays)
             self._begin_operations(job, steps, iterations, begin_s + wait_s)
         else:
             due = begin_s + (wait_s + float(steps[0])) + coflows[0].overhead_s
-            self._add(job, coflows, steps, iterations * len(coflows), due, pools)
+            self._add(job, coflows, steps, iterations * len(coflows), due, arrays)
             self.next_due = min(self.next_due, due)
 
     def _add(self, job: int, coflows: Sequence[RoutedCoflow], pauses: NDArray[np.float64],
-             total: int, due: float, pools: Pools) -> None:
+             total: int, due: float, arrays: FlowArrays) -> None:
         """Add the stages of a job; see `GRAPH`."""
         row = self.of_jobs[job]
         row["first"], row["stages"] = self._used, len(coflows)
         row["emitted"], row["total"], row["due"] = 0, total, due
         if (stop := self._used + len(coflows)) > len(self.stages):
             self.stages = enlarged(self.stages[:self._used], 2 * stop)
-        sends, new = self._take(coflows, pools), self.stages[self._used:stop]
+        sends, new = self._take(coflows, arrays), self.stages[self._used:stop]
         new["coflow"], new["pause"] = sends, pauses + self.coflows["overhead"][sends]
         self._used = stop
         self._add_running(job)
 
-    def reroute(self, job: int, coflows: Sequence[RoutedCoflow], pools: Pools) -> None:
-        """Reroute the coflows that a graph has not sent yet; the pools must have room."""
+    def reroute(self, job: int, coflows: Sequence[RoutedCoflow], arrays: FlowArrays) -> None:
+        """Reroute the coflows that a graph has not sent yet; the arrays must have room."""
         chain = self.of_jobs[job]
         if chain["emitted"] < chain["total"]:
             stages = self.stages[chain["first"]:][:chain["stages"]]
-            stages["coflow"] = self._take(coflows, pools)
+            stages["coflow"] = self._take(coflows, arrays)
 
     def stage_of(self, row: Any) -> int:
         """Return which coflow of its job a COFLOW row is, as an index into those of `begin`."""
@@ -157,7 +157,7 @@ class Graphs:
 
     # --- the coflows -----------------------------------------------------------------------
 
-    def _take(self, sent: Sequence[RoutedCoflow], pools: Pools) -> list[int]:
+    def _take(self, sent: Sequence[RoutedCoflow], arrays: FlowArrays) -> list[int]:
         """Store the coflows of a graph; return the place of each in `coflows`."""
         first = self._used_coflows
         places: dict[RoutedCoflow, int] = {}
@@ -166,7 +166,7 @@ class Graphs:
         self._used_coflows += len(places)
         if self._used_coflows > len(self.coflows):
             self.coflows = enlarged(self.coflows[:first], 2 * self._used_coflows)
-        self.coflows[first:self._used_coflows] = _rows_of([*places], pools)
+        self.coflows[first:self._used_coflows] = _rows_of([*places], arrays)
         return [places[coflow] for coflow in sent]
 
     def _add_running(self, job: int) -> None:
@@ -181,11 +181,11 @@ class Graphs:
 
     @property
     def live(self) -> NDArray[Any]:
-        """The coflows that own segments of the pools."""
+        """The coflows that own segments of the arrays."""
         return self.coflows[:self._used_coflows]
 
     @property
-    def coming(self) -> NDArray[Any]:
+    def unsent(self) -> NDArray[Any]:
         """The coflows of `live` that have not been sent yet."""
         return self.coflows[np.unique(
             self.stages["coflow"][_places_of(self.of_jobs[self.unended])])]
@@ -214,12 +214,12 @@ class Graphs:
 
     # --- what follows ----------------------------------------------------------------------
 
-    def follow(self, gone: NDArray[Any], now: float, interval: float) -> None:
-        """Make the next coflows due, after the rows in `gone` have completed.
+    def follow(self, completed: NDArray[Any], now: float, interval: float) -> None:
+        """Make the next coflows due, after the rows in `completed` have completed.
 
         See `netsim.fabric.kernels.follow`.
         """
-        due = kernels.follow(gone, self.kernel_view, now, interval)
+        due = kernels.follow(completed, self.kernel_view, now, interval)
         self.next_due = min(self.next_due, due)
         self.go_on()
 
@@ -360,13 +360,13 @@ def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:
         np.arange(chain["first"], chain["first"] + chain["stages"]) for chain in chains)])
 
 
-def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:
-    """Return one row per coflow, with segments in the pools, which must have room."""
+def _rows_of(demands: Sequence[RoutedCoflow], arrays: FlowArrays) -> NDArray[Any]:
+    """Return one row per coflow, with segments in the arrays, which must have room."""
     rows = np.empty(len(demands), COFLOW)
     for k, demand in enumerate(demands):
         rows[k] = demand.coflows[0]
     rows["weight"] = [demand.weight for demand in demands]
     rows["deadline"] = [demand.deadline_s - demand.overhead_s for demand in demands]
     for k, demand in enumerate(demands):
-        pools.copy_in(rows[k:k + 1], (demand.flows, demand.hops, demand.loads))
+        arrays.copy_in(rows[k:k + 1], (demand.flows, demand.hops, demand.loads))
     return rows

@@ -1,7 +1,7 @@
 """The allocator of a fabric: its events, how it is asked, in Python or as a rule, and checked.
 
-`Ruling` holds the arrays that a compiled rule reads and writes. `Asking` asks a Python policy that
-keeps coflows in step, at coflow events ahead of the clock.
+`RuleRunner` holds the arrays that a compiled rule reads and writes. `AheadRunner` asks a Python
+policy that keeps coflows in step, at coflow events ahead of the clock.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class RuleError(Exception):
     """A fault of a rule; the fabric's error names the policy."""
 
 
-class Ruling:
+class RuleRunner:
     """Calls a compiled rule for the coflows in a table."""
 
     def __init__(self, rule: Rule, table: FlowTable) -> None:
@@ -194,15 +194,15 @@ class Ruling:
         initial = math.inf, *[0.0] * queues, *[math.nan] * len(rule.notes), *rule.options.values()
         self._scalars = np.array([initial, initial], np.float64)
         self._shared = proportional.new_shared_links(0, 0, 0)
-        self._pool: NDArray[Any] | None = None
+        self._loads: NDArray[Any] | None = None
         self._make_room()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}  # a copied table has other pools
+        return {**self.__dict__, "_loads": None}  # a copied table has its own
 
     def forget(self) -> None:
         """Forget the active coflows: their rows may belong to others now."""
-        self._pool = None
+        self._loads = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -236,9 +236,9 @@ class Ruling:
         state, table = self.state(), self._table
         self._form["check"] = check
         rows, loads, links = len(self._coflows), table.loads, len(table.capacity)
-        if (self._pool is not loads or len(self._shared.coflows) < rows
+        if (self._loads is not loads or len(self._shared.coflows) < rows
                 or len(self._shared.links) < links):  # rows have moved, or there are more
-            self._pool = loads
+            self._loads = loads
             self._shared = proportional.new_shared_links(rows, len(loads), links)
         return proportional.ProportionalState(state, self._shared, table.used)
 
@@ -271,7 +271,7 @@ class Ruling:
         return ""
 
     def answer(self, now: float) -> bool:
-        """Prepare the loop's next decision; for `Asking` only, as the loop calls rules itself."""
+        """Prepare the loop's next decision; the loop itself calls rules, but no Python policy."""
         raise NotImplementedError
 
     def fault(self, link: int) -> str:
@@ -415,14 +415,14 @@ def _unknown(size: int, kind: np.dtype[Any]) -> NDArray[Any]:
 
 # --- a Python policy, ahead of the clock ---------------------------------------------------
 def _none(coflows: object, jobs: object, now: float, order: object) -> None:
-    """Stand in for a compiled rule; `Asking.answer` asks the policy instead."""
+    """Stand in for a compiled rule; `AheadRunner.answer` asks the policy instead."""
 
 
 #: In place of the rule of a policy that is asked in Python.
 _UNASKED = Rule(_none)
 
 
-class Asking(Ruling):
+class AheadRunner(RuleRunner):
     """Stores the answers of a Python policy where the event loop expects those of a compiled rule.
 
     ``ask(now)`` must return the policy's answer, checked.
@@ -449,7 +449,7 @@ class Asking(Ruling):
         self._given = allocation
 
     def engine(self, check: bool) -> proportional.ProportionalState:
-        """Return the engine as `Ruling.engine` does, with the stored answer, if any, in it."""
+        """Return the engine as `RuleRunner.engine` does, with the stored answer, if any, in it."""
         engine, given = super().engine(check), self._given
         if given is None:
             return engine
@@ -477,7 +477,7 @@ _ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 _AFRESH = int(Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB)
 
 
-class Policy:
+class PolicyRunner:
     """Asks an allocator for the rates of the flows in a table."""
 
     def __init__(self, allocator: Allocator, table: FlowTable, running: Running | None,
@@ -490,17 +490,17 @@ class Policy:
         self._running = running
         self.answer: Allocation | None = None  #: the last; None for a rule in the loop
         rule = allocator.compiled_rule
-        self._ruling: Ruling | None = None
+        self._runner: RuleRunner | None = None
         if rule is not None:
             with telling_for(self.title):
-                self._ruling = Ruling(rule, table)
+                self._runner = RuleRunner(rule, table)
         #: The rule that the event loop asks, if the policy is one that gives an order, shares or
         #: queues.
-        self.in_loop = self._ruling if rule is not None and rule.in_loop else None
+        self.in_loop = self._runner if rule is not None and rule.in_loop else None
         may_be_asked_ahead = (rule is None and allocator.asked_ahead and not self.sees_running
                               and self.hears & Event.COFLOW == Event.COFLOW)
         #: Asks the policy from the event loop, if it may be asked ahead of the clock.
-        self.ahead = Asking(table, self._ask_ahead) if may_be_asked_ahead else None
+        self.ahead = AheadRunner(table, self._ask_ahead) if may_be_asked_ahead else None
 
     def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
         """Return the allocator's view of a table."""
@@ -526,7 +526,7 @@ class Policy:
     def ask(self, now: float, happened: int) -> Allocation:
         """Return the allocator's answer, after checking its form."""
         self.checker.asked_s = now
-        if self._ruling is None:
+        if self._runner is None:
             view = self.view(self._table, now, happened)
             try:
                 self.answer = self.allocator.allocate(view)
@@ -535,25 +535,25 @@ class Policy:
             self.checker.check(self.answer, view)
             return self.answer
         try:
-            self._ruling.ask(now)
+            self._runner.ask(now)
         except RuleError as error:
             raise self.checker.refuse(str(error)) from error
-        self.answer = self._ruling.allocation()
+        self.answer = self._runner.allocation()
         return self.answer
 
     def _ask_ahead(self, now: float) -> Allocation:
         return self.ask(now, Event.COFLOW_VALID | Event.COFLOW_DONE)
 
-    def fault(self, ruling: Ruling, link: int) -> AllocationError | None:
+    def fault(self, runner: RuleRunner, link: int) -> AllocationError | None:
         """Make the error for a fault that the event loop has found; None without one."""
         if link == SOUND:
             return None
         if link in (UNSOUND, UNUSED, RAISED):
-            return self.checker.refuse(ruling.fault(link))
-        return self.checker.infeasible(ruling.given(link), link)
+            return self.checker.refuse(runner.fault(link))
+        return self.checker.infeasible(runner.given(link), link)
 
     def note(self) -> Mapping[str, float] | None:
         """The values that the policy inferred for its last decision."""
-        if self._ruling is not None:
-            return self._ruling.note
+        if self._runner is not None:
+            return self._runner.note
         return None if self.answer is None else self.answer.note

@@ -1,4 +1,4 @@
-"""Pools of flows, hops and loads, in which each coflow has a segment."""
+"""Arrays of flows, hops and loads, in which each coflow has a segment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 #: How many rows each has at first.
 _LEAST = 256
 
-#: Up to this size, pools have several times the rows in use, so that few stops are for room.
+#: Up to this size, arrays have several times the rows in use, so that few stops are for room.
 _MANY = 16384
 
 
@@ -24,7 +24,7 @@ def _size(rows: int) -> int:
     return max(_LEAST, 2 * rows, min(8 * rows, _MANY))
 
 
-class Pools:
+class FlowArrays:
     """Rows of flows, hops and loads; the used ones come first."""
 
     def __init__(self) -> None:
@@ -33,34 +33,34 @@ class Pools:
             np.zeros(_LEAST, kind) for kind in (FLOW, HOP, LOAD))
         self.used = np.zeros(3, np.int64)  #: rows of each array in use
 
-    def copied(self, *live: NDArray[Any]) -> Pools:
+    def copied(self, *live: NDArray[Any]) -> FlowArrays:
         """Return a copy with only the segments of the coflows in `live`, in the same places.
 
         Unused rows are not copied. Flows keep their places because a max-min sharing refers to
         them.
         """
-        other = Pools()
+        other = FlowArrays()
         other.used = self.used.copy()
-        other.arrays = tuple(np.zeros(len(pool), pool.dtype) for pool in self.arrays)
+        other.arrays = tuple(np.zeros(len(array), array.dtype) for array in self.arrays)
         for rows in live:
             copy_in_place(rows, self.arrays, other.arrays)
         return other
 
     def have_room(self, wanted: Sequence[int]) -> bool:
-        """Whether the pools have room for this number of flows, hops and loads."""
+        """Whether the arrays have room for this number of flows, hops and loads."""
         (flows, hops, loads), used = self.arrays, self.used.tolist()
         return (wanted[0] <= len(flows) - used[0] and wanted[1] <= len(hops) - used[1]
                 and wanted[2] <= len(loads) - used[2])
 
     def make_room(self, wanted: Sequence[int], *live: NDArray[Any]) -> None:
-        """Move the segments of the coflows in `live` to new pools of at least twice the size used.
+        """Move the segments of the coflows in `live` to new arrays of at least twice the size used.
 
         The `wanted` flows, hops and loads, which are about to be added, count as used.
         """
         old, self.used[:] = self.arrays, 0
         self.arrays = tuple(
-            np.zeros(_size(more + sum(int(rows[name].sum()) for rows in live)), pool.dtype)
-            for pool, name, more in zip(old, ("flows", "hops", "loads"), wanted, strict=True))
+            np.zeros(_size(more + sum(int(rows[name].sum()) for rows in live)), array.dtype)
+            for array, name, more in zip(old, ("flows", "hops", "loads"), wanted, strict=True))
         for rows in live:
             move(rows, old, self.arrays, self.used)
 

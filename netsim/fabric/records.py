@@ -51,7 +51,7 @@ NEXT_IN_CHAIN, WAITED, REPORTED, IN_GRAPH = 1, 2, 3, 4
 #: ``longest`` the bytes of its longest flow, ``waited`` says what goes on when it has completed:
 #: nothing if 0 or `REPORTED`, else `NEXT_IN_CHAIN`, `WAITED` or `IN_GRAPH`; ``split`` the weight
 #: that its unfinished flows have together, 0 if each has its own, ``thinner`` 1 if one has ended
-#: since that was split, ``unit`` where `sharing` keeps what each of them has of it. The coflow
+#: since that was split, ``unit`` the number of its unit in the max-min engine. The coflow
 #: begins, and is ``valid`` for policies, ``overhead`` seconds after its stage is. ``arrives`` is
 #: the arrival of its messages without bytes (-inf if there are none), and that of all its flows
 #: once it has completed; ``reach`` is the longest latency of a flow, ``payload`` the bytes of all
@@ -114,26 +114,26 @@ STATE = row_type([("ready", "f8"), ("begins", "f8"), ("blockers", "i8")])
 GRAPHS = row_type([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", "i8")])
 
 #: The state of the event loop. Bytes are as of ``now``; at the rates in force the next flow ends at
-#: ``end``, in ``dt`` seconds, and a coflow crosses its limit at ``crossing``. The loop stops before
+#: ``end``, in ``dt`` seconds, and a coflow reaches its limit at ``limit_at``. The loop stops before
 #: ``bound``, when the policy must be asked, and is held before ``until``, when SimPy has an event.
-#: Events are noticed at multiples of ``interval``, and next at ``notice``, inf if nothing has
-#: happened; the next coflow of a chain becomes valid at ``due``. ``told`` is when the observer was
-#: last told; it is told when ``pause`` says. There are ``count`` rows, and ``key`` is that of the
-#: next. Since the loop began, ``joined`` expected coflows have come; since the last pause, the
-#: number of jobs with an active coflow has grown by ``idle``, ``gone`` coflows have been dropped,
-#: ``ended`` flows have ended, and there were ``decisions``. ``finished`` coflows have completed and
-#: are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
-#: completed, or it ``only_moves`` bytes until ``notice``; with ``together``, flows that end within
-#: a few roundings end at once. ``decides`` says that the next rates are a decision, ``reason`` why
-#: the loop has stopped, ``link`` which link is overloaded, ``shows`` that coflows have come, begun
-#: or ended, or that there was a decision: with ``stepwise``, the loop is held then. After ``steps``
-#: steps it returns, so that Python can handle signals.
-LOOP = row_type([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
-                 ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
-                 ("pause", "i8"), ("count", "i8"), ("key", "i8"),
-                 ("joined", "i8"), ("idle", "i8"), ("gone", "i8"), ("ended", "i8"),
-                 ("decisions", "i8"), ("finished", "i8"),
-                 ("goes_on", "i8"), ("drops", "i8"), ("only_moves", "i8"), ("together", "i8"),
+#: Events are observed at multiples of ``interval``, and next at ``observed_at``, inf if nothing has
+#: happened; the next coflow of a chain becomes valid at ``due``. The observer has been told what
+#: happened until ``reported_until``; it is told when ``pause`` says. There are ``count`` rows, and
+#: ``key`` is that of the next. Since the loop began, ``admitted`` pending coflows have become
+#: active; since the last pause, the number of jobs with an active coflow has grown by ``idle``,
+#: ``removed`` coflows have gone from the rows, ``ended`` flows have ended, and there were
+#: ``decisions``. ``finished`` coflows have completed and are not noticed yet. The loop
+#: ``admits_arrivals``, and so goes on past coflow events, and ``removes_finished`` coflows from the
+#: rows; or it is to ``advance_only``: to move bytes until ``observed_at``. With ``simultaneous``,
+#: flows that end within a few roundings end at once. ``decides`` says that the next rates are a
+#: decision, ``reason`` why the loop has stopped, ``link`` which link is overloaded, ``shows`` that
+#: coflows have come, begun or ended, or that there was a decision: with ``stepwise``, the loop is
+#: held then. After ``steps`` steps it returns, so that Python can handle signals.
+LOOP = row_type([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("limit_at", "f8"), ("until", "f8"),
+                 ("interval", "f8"), ("observed_at", "f8"), ("due", "f8"),
+                 ("reported_until", "f8"), ("pause", "i8"), ("count", "i8"), ("key", "i8"),
+                 ("admitted", "i8"), ("idle", "i8"), ("removed", "i8"), ("ended", "i8"),
+                 ("decisions", "i8"), ("finished", "i8"), ("admits_arrivals", "i8"),
+                 ("removes_finished", "i8"), ("advance_only", "i8"), ("simultaneous", "i8"),
                  ("decides", "i8"), ("reason", "i8"), ("link", "i8"), ("bound", "f8"),
-                 ("shows", "i8"), ("stepwise", "i8"),
-                 ("steps", "i8")])
+                 ("shows", "i8"), ("stepwise", "i8"), ("steps", "i8")])

@@ -94,7 +94,7 @@ class FabricView:
     def __init__(self, table: FlowTable, now: float, information: Information = "clairvoyant",
                  events: Event = Event.ANY, running: Running | None = None,
                  reader: str = "the policy", job_of: Callable[[int], Any] = JobLabel) -> None:
-        table.settle()
+        table.flush()
         self._table, self._rows = table, table.coflows
         self._information, self._running = information, running
         self._reader, self._job_of = reader, job_of

@@ -300,7 +300,7 @@ class OnEdge(Run):
         memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
         memo[id(self.env)] = self.env.stopped()
         seen = copy.deepcopy(self, memo)
-        seen._moved.fabric.catch_up()
+        seen._moved.fabric.advance_to_now()
         seen.recorder.pack()
         return seen.recorder
 

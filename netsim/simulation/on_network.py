@@ -240,8 +240,8 @@ class OnNetwork(Run):
         """
         table, singles, now = self.fabric.table, self.singles, self.env.now
         singles.reroute_empty(now)
-        if len(table.coming):
-            table.expect(singles.rerouted(table.coming, now))
+        if len(table.pending):
+            table.expect(singles.rerouted(table.pending, now))
         active = table.coflows[np.isin(table.coflows["job"], singles.columns.members)
                                & (table.coflows["open"] > 0)]
         moving = singles.rerouted(active, now) if len(active) else None

@@ -225,7 +225,7 @@ class Run:
         memo[id(self.env)] = self.env.stopped()
         other = deepcopy(self, memo)
         if other.fabric is not None:
-            other.fabric.catch_up()
+            other.fabric.advance_to_now()
         return other
 
     # --- the instant ------------------------------------------------------------------

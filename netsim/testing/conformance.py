@@ -16,7 +16,7 @@ import numpy as np
 from netsim.base.values import known_names
 from netsim.fabric.allocation import Information, sees
 from netsim.fabric.compiled_allocator import CompiledAllocator
-from netsim.fabric.policy import Ruling
+from netsim.fabric.policy import RuleRunner
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
@@ -125,10 +125,10 @@ def _differs_from_its_rule(trial: Trial) -> str | None:
     if allocator.compiled_rule is None or isinstance(allocator, CompiledAllocator):
         return None
     view = trial.case.view(allocator.information, allocator.sees_running)
-    ruling = Ruling(allocator.compiled_rule, view._table)
+    runner = RuleRunner(allocator.compiled_rule, view._table)
     with noted(trial.example):
-        ruling.ask(view.now)
-        rates = view.rates(ruling.allocation())
+        runner.ask(view.now)
+        rates = view.rates(runner.allocation())
     if np.allclose(rates, trial.answer, rtol=0, atol=DUST * view.capacity.max()):
         return None
     return f"flows get {listed(trial.answer)} bytes/s, but {listed(rates)} by its rule"

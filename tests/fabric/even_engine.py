@@ -46,40 +46,40 @@ def row_of(own, coflows, flows):
 
 
 @in_place
-def find_rates(state, coflows, _jobs, pools, capacity, loop):
+def find_rates(engine, coflows, _jobs, arrays, capacity, loop):
     """Count flows on links, and give each flow the least part on its path."""
-    flows, hops, _ = pools
-    state.count[:] = 0
-    for own in state.flows:
+    flows, hops, _ = arrays
+    engine.count[:] = 0
+    for own in engine.flows:
         flow = row_of(own, coflows, flows)
         for h in range(flow.hop, flow.hop + flow.hops):
-            state.count[hops[h].link] += own.left > 0.0
-    for own in state.flows:
+            engine.count[hops[h].link] += own.left > 0.0
+    for own in engine.flows:
         flow = row_of(own, coflows, flows)
         own.rate = np.inf if own.left > 0.0 else 0.0
         for h in range(flow.hop, flow.hop + flow.hops):
             link = hops[h].link
-            own.rate = min(own.rate, capacity[link] / max(state.count[link], 1))
+            own.rate = min(own.rate, capacity[link] / max(engine.count[link], 1))
         if own.rate > 0.0:
             mark_started(coflows[own.coflow], loop)
     return WAITS
 
 
 @in_place
-def find_end(state, _coflows, loop):
+def find_end(engine, _coflows, loop):
     """Find when the next flow ends."""
     loop.dt = np.inf
-    for own in state.flows:
+    for own in engine.flows:
         if own.rate > 0.0:
             loop.dt = min(loop.dt, own.left / own.rate)
     loop.end = loop.now + loop.dt
 
 
 @in_place
-def advance(state, coflows, pools, _capacity, dt, now, slack, loop, finished, carried):
+def advance(engine, coflows, arrays, _capacity, dt, now, slack, loop, finished, carried):
     """Move bytes, and end the flows that end within the slack."""
-    flows, hops, _ = pools
-    for own in state.flows:
+    flows, hops, _ = arrays
+    for own in engine.flows:
         if own.rate == 0.0:
             continue
         flow, before = row_of(own, coflows, flows), own.left
@@ -93,15 +93,15 @@ def advance(state, coflows, pools, _capacity, dt, now, slack, loop, finished, ca
 
 
 @in_place
-def leave(state, coflows, pools, loop):
+def leave(engine, coflows, arrays, loop):
     """Write bytes and rates to the rows."""
     for row in coflows:
         begin_row(row)
-    for own in state.flows:
+    for own in engine.flows:
         if own.left > 0.0:
-            write_flow(coflows[own.coflow], row_of(own, coflows, pools[0]), own.left, own.rate,
+            write_flow(coflows[own.coflow], row_of(own, coflows, arrays[0]), own.left, own.rate,
                        loop.now)
 
 
-run = loop_of("even", find_rates=find_rates, find_end=find_end, crossing_in=never, advance=advance,
+run = loop_of("even", find_rates=find_rates, find_end=find_end, limit_in=never, advance=advance,
               write_rows=write_nothing, join=join_never, leave=leave)

@@ -12,7 +12,7 @@ from netsim.fabric import event_loop
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.engines import PriorityEngine
 from netsim.fabric.kernels import priority
-from netsim.fabric.pools import Pools
+from netsim.fabric.pools import FlowArrays
 from tests.fabric import even_engine
 from tests.fabric.test_room import MIXED
 
@@ -30,8 +30,8 @@ class Even(netsim.Allocator):
         return netsim.Allocation(service=PriorityService(np.arange(len(view)), backfill="greedy"))
 
 
-def begin(_, coflows, pools, capacity, service, interval):
-    return even_engine.state_of(coflows, pools[0], len(capacity))
+def begin(_, coflows, arrays, capacity, service, interval):
+    return even_engine.state_of(coflows, arrays[0], len(capacity))
 
 
 @pytest.fixture
@@ -61,6 +61,6 @@ def test_flows_move_while_the_loop_is_held(even, monkeypatch):
     """As `test_room` does it for the policies."""
     network = netsim.big_switch(4, "8Mbps")
     usual = netsim.simulate(network, MIXED, allocator=even, record=["flows"])
-    monkeypatch.setattr(Pools, "have_room", lambda self, wanted: not np.any(wanted))
+    monkeypatch.setattr(FlowArrays, "have_room", lambda self, wanted: not np.any(wanted))
     moved = netsim.simulate(network, MIXED, allocator=even, record=["flows"])
     assert moved.flows.equals(usual.flows)

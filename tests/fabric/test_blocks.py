@@ -20,7 +20,7 @@ from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.fabric.kernels.blocks import fill_paths
 from netsim.fabric.kernels.proportional import share_out, update
 from netsim.fabric.kernels.rules import MOST, SEQUENCE, SHARE
-from netsim.fabric.policy import Ruling
+from netsim.fabric.policy import RuleRunner
 from netsim.testing import make_view, views
 from tests.examples import examples
 from tests.twins import kernels as reference
@@ -104,20 +104,20 @@ def unasked(coflows, jobs, now, order):
 def test_share_out(view, data, gives, stretch):
     """What a compiled rule has answered becomes shares, as its form says."""
     count, table = len(view), view._table
-    ruling = Ruling(dataclasses.replace(unasked().compiled_rule, gives=gives, stretch=stretch),
+    runner = RuleRunner(dataclasses.replace(unasked().compiled_rule, gives=gives, stretch=stretch),
                     table)
     order = data.draw(st.permutations(range(count)))
     # As coflows; the rule says the same by places in the order, if it gives an order.
     shares, most = feasible_base(data, view), per_coflow(data, view)
     given = (shares[order], most[order]) if gives == "order" else (shares, most)
     table.refresh()
-    engine = ruling.engine(True)
+    engine = runner.engine(True)
     engine.rule.lists[SEQUENCE][:count] = order
     engine.rule.values[SHARE][:count], engine.rule.values[MOST][:count] = given
     update(engine.shared, table.coflows, table.loads, table.capacity)
     share_out(engine, count)
     expected = reference.share_out(problem(view), order, *given, gives == "order", stretch)
-    assert_allclose(ruling.shares, expected, rtol=1e-9, atol=1e-8)
+    assert_allclose(runner.shares, expected, rtol=1e-9, atol=1e-8)
 
 
 @SETTINGS

@@ -7,7 +7,7 @@ import pytest
 
 import netsim
 from netsim.allocators import ALLOCATORS
-from netsim.fabric.pools import Pools
+from netsim.fabric.pools import FlowArrays
 from tests.fabric.test_direct import CHAINS, RANKS
 from tests.pairs import in_turn
 
@@ -20,11 +20,11 @@ MIXED = [*CHAINS, *(netsim.JobSpec(10 + k, 0.05 + 0.11 * k, hosts=range(4), iter
 @pytest.mark.parametrize(("allocator", "latency"), in_turn(ALLOCATORS.names, [0, "3ms"]))
 @pytest.mark.filterwarnings("ignore:jobs .* compute on host")
 def test_flows_that_move(allocator, latency, monkeypatch):
-    """They move in their pools whenever jobs begin, as if there never were room."""
+    """They move in their arrays whenever jobs begin, as if there never were room."""
     policy = "reserved:shares=0.05" if allocator == "reserved" else allocator
     network = netsim.big_switch(4, "8Mbps", latency=latency)
     usual = netsim.simulate(network, MIXED, allocator=policy, record=["coflows", "flows"])
-    monkeypatch.setattr(Pools, "have_room", lambda self, wanted: not np.any(wanted))
+    monkeypatch.setattr(FlowArrays, "have_room", lambda self, wanted: not np.any(wanted))
     moved = netsim.simulate(network, MIXED, allocator=policy, record=["coflows", "flows"])
     assert moved.coflows.equals(usual.coflows)
     assert moved.flows.equals(usual.flows)
@@ -45,7 +45,7 @@ def test_wide_coflows_that_move(network, monkeypatch):
         jobs.append(netsim.JobSpec(k, 25.0 * k, hosts=range(6),
                                    stages=[netsim.Stage("a", flows)]))
     usual = netsim.simulate(network, jobs, allocator="coflow-fair", record=["flows"])
-    monkeypatch.setattr(Pools, "have_room", lambda self, wanted: not np.any(wanted))
+    monkeypatch.setattr(FlowArrays, "have_room", lambda self, wanted: not np.any(wanted))
     moved = netsim.simulate(network, jobs, allocator="coflow-fair", record=["flows"])
     assert moved.flows.equals(usual.flows)
     ended = np.count_nonzero(moved.flows["finish_s"] < jobs[-1].arrival_s)

@@ -176,7 +176,7 @@ def test_a_pause_is_computation(policy):
 
 
 def test_memory_of_chains_that_have_ended():
-    """The pools hold what the chains that run send, and not what others have sent."""
+    """The arrays of flows hold what the chains that run send, and not what others have sent."""
     network = netsim.big_switch(4, 1.0)
     stages = [netsim.Stage("s", netsim.Flows([0, 1], [2, 3], [1.0, 1.0]))]
     sizes = []
@@ -189,7 +189,7 @@ def test_memory_of_chains_that_have_ended():
 
 
 class Held:
-    """A run, and how many rows its pools and its chains had at each decision."""
+    """A run, and how many rows its flow arrays and its chains had at each decision."""
 
     def __init__(self, network, jobs):
         self.sizes = []
@@ -198,7 +198,8 @@ class Held:
         class Watching(netsim.Allocator):
             def allocate(self, view):
                 table = view._table
-                held.sizes.append(sum(map(len, table.pools.arrays)) + len(table.graphs.coflows))
+                held.sizes.append(sum(map(len, table.flow_arrays.arrays))
+                                  + len(table.graphs.coflows))
                 return netsim.Allocation(shares=view.greedy(np.arange(len(view))))
 
         netsim.simulate(network, jobs, allocator=Watching())

@@ -159,7 +159,7 @@ def test_coflows_of_a_job_share_no_class(monkeypatch):
 
     def share_all(loop, *given):
         found = shared(loop, *given)
-        engine = loop._table.sharing.kept
+        engine = loop._table.sharing.current
         owners = engine.flows["owner"], engine.flows["number"]
         for c, kind in enumerate(engine.classes[:engine.state["classes"][0]]):
             of_class = np.unique(owners[0][owners[1] == kind["number"]])

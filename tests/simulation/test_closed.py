@@ -121,7 +121,7 @@ def test_ctrl_c_in_a_change_closes_the_run(change, interrupted):
 
 @pytest.mark.parametrize(("at", "change"), [
     ((FabricProcess, "_adapt"), lambda fabric: fabric.set_capacity("egress-0", 5)),
-    ((FabricProcess, "_move"), lambda fabric: fabric.fail(link="egress-0")),
+    ((FabricProcess, "advance_to_now"), lambda fabric: fabric.fail(link="egress-0")),
     ((FlowTable, "set_capacities"), lambda fabric: fabric.repair(link="egress-0")),
     ((ProgramRun, "_withdraw"), lambda fabric: fabric.fail(host=0)),
     ((FlowTable, "add_job"), lambda fabric: fabric.job()),

@@ -683,12 +683,12 @@ def test_a_run_is_free_at_once_when_it_is_over(allocator, monkeypatch):
     tables = []
     make = FlowTable.__init__
     monkeypatch.setattr(FlowTable, "__init__", lambda self, *args: (
-        make(self, *args), tables.append(weakref.ref(self.pools)))[0])
+        make(self, *args), tables.append(weakref.ref(self.flow_arrays)))[0])
     gc.disable()
     try:
         result = netsim.simulate(netsim.big_switch(2, 1.0), [netsim.JobSpec(
             0, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 1.0)])])], allocator=allocator)
-        assert [pools() for pools in tables] == [None]
+        assert [arrays() for arrays in tables] == [None]
     finally:
         gc.enable()
     assert result.jobs["jct_s"].tolist() == [1.0]

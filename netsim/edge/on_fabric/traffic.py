@@ -233,7 +233,7 @@ class EdgeTraffic:
         """The bytes that each flow of a coflow still has to send."""
         if not transfer.key:
             return np.array(transfer.demand.flows["size"])
-        self.fabric.catch_up()
+        self.fabric.advance_to_now()
         return self.fabric.table.flows_left(transfer.key)
 
 

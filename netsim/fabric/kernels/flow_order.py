@@ -512,7 +512,7 @@ def _is_next(engine, k, other):
 
 # --- what the loop calls ---------------------------------------------------------------
 @inlined
-def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
+def _find_rates(engine, coflows, _jobs, _arrays, _capacity, loop):
     """Serve flows again after some have ended; return `REDO` if a new copy is worthwhile."""
     totals = engine.totals[0]
     if totals.ended:
@@ -524,23 +524,23 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
         if flow.stale != MOVED:
             flow.stale = MOVED
             engine.coflows[flow.coflow].stale = 1
-            mark_started(coflows[engine.coflows[flow.coflow].row], state)
+            mark_started(coflows[engine.coflows[flow.coflow].row], loop)
     return WAITS
 
 
 @in_place
-def _find_end(engine, _coflows, state):
+def _find_end(engine, _coflows, loop):
     """Find when the next flow ends; see `loop.find_end`."""
     dt = np.inf
     for i in engine.lists[MOVING][:engine.totals[0].moving]:
         flow = engine.flows[i]
         if 0.0 < flow.left < dt * flow.rate:
             dt = flow.left / flow.rate
-    state.dt, state.end = dt, state.now + dt
+    loop.dt, loop.end = dt, loop.now + dt
 
 
 @in_place
-def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
+def _advance(engine, coflows, arrays, _capacity, dt, now, slack, loop, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
     totals, paths = engine.totals[0], engine.paths
     for i in engine.lists[MOVING][:totals.moving]:
@@ -553,7 +553,7 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
             flow.left = 0.0
             engine.lists[ENDED, totals.ended] = i
             totals.ended += 1
-            end_flow(coflows, engine.coflows[flow.coflow].row, pools[0][flow.row], now, state,
+            end_flow(coflows, engine.coflows[flow.coflow].row, arrays[0][flow.row], now, loop,
                      finished)
         if len(carried):
             for h in range(paths.shape[1]):
@@ -562,9 +562,9 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
 
 
 @in_place
-def _leave(engine, coflows, pools, state):
+def _leave(engine, coflows, arrays, loop):
     """Write bytes to the rows, and also rates unless new ones are about to be set."""
-    in_force = state.reason == WAITS or state.only_moves == 1
+    in_force = loop.reason == WAITS or loop.advance_only == 1
     for k in range(len(engine.coflows)):
         mine = engine.coflows[k]
         if not mine.stale or mine.row < 0:
@@ -575,8 +575,8 @@ def _leave(engine, coflows, pools, state):
         for i in range(mine.first, mine.stop):
             flow = engine.flows[i]
             if flow.left > 0.0 and flow.stale != 0:
-                write_flow(row, pools[0][flow.row], flow.left, flow.rate if in_force else 0.0,
-                           state.now)
+                write_flow(row, arrays[0][flow.row], flow.left, flow.rate if in_force else 0.0,
+                           loop.now)
             elif flow.left > 0.0:
                 row.base += flow.left
                 row.finish = np.inf
@@ -584,7 +584,7 @@ def _leave(engine, coflows, pools, state):
 
 
 #: See `loop_of`.
-run = loop_of("flow_order", find_rates=_find_rates, find_end=_find_end, crossing_in=never,
+run = loop_of("flow_order", find_rates=_find_rates, find_end=_find_end, limit_in=never,
               advance=_advance, write_rows=write_nothing, join=join_never, leave=_leave)
 
 _copy_rows, _serve_all, _resume = map(Direct, (copy_rows, serve_all, resume))

@@ -319,13 +319,13 @@ def observed(at, interval, now):
 
 
 @anywhere
-def arrive(gone, flows):
+def arrive(completed, flows):
     """Set ``arrives`` of completed coflows: when their last bytes arrive.
 
     A flow's last byte arrives one path latency after it was sent.
     """
-    for k in range(len(gone)):
-        row = gone[k]
+    for k in range(len(completed)):
+        row = completed[k]
         row.arrives = max(row.arrives, row.last)
         if row.reach > 0.0:
             for f in range(row.flow, row.flow + row.flows):
@@ -335,20 +335,21 @@ def arrive(gone, flows):
 
 
 @anywhere
-def follow(gone, graphs, now, interval):
-    """Make the coflows due that follow those in `gone`; return when the first of them is due.
+def follow(completed, graphs, now, interval):
+    """Make the coflows due that follow those in `completed`; return when the first of them is due.
 
-    ``arrives`` must be set in `gone`, the COFLOW rows that have completed now. `interval` is the
-    observe interval, in seconds.
+    ``arrives`` must be set in `completed`, the COFLOW rows that have completed now. `interval` is
+    the observe interval, in seconds.
     """
     first = np.inf
-    for k in range(len(gone)):
-        chain = graphs.of_jobs[gone[k].job]
-        if gone[k].waited not in (NEXT_IN_CHAIN, IN_GRAPH):
+    for k in range(len(completed)):
+        chain = graphs.of_jobs[completed[k].job]
+        if completed[k].waited not in (NEXT_IN_CHAIN, IN_GRAPH):
             continue
-        seen = max(observed(gone[k].arrives, interval, now), now)
-        if gone[k].waited == IN_GRAPH:
-            first = min(first, arrived(gone[k].job, gone[k].order, seen, gone[k].arrives, graphs))
+        seen = max(observed(completed[k].arrives, interval, now), now)
+        if completed[k].waited == IN_GRAPH:
+            first = min(first, arrived(completed[k].job, completed[k].order, seen,
+                                       completed[k].arrives, graphs))
         elif chain.emitted < chain.total:
             chain.due = seen + graphs.stages[_next_stage(chain)].pause
             first = min(first, chain.due)
@@ -365,19 +366,19 @@ def next_due(graphs):
 
 
 @anywhere
-def emit(rows, count, jobs, graphs, pools, used, until, before, key):
+def emit(rows, count, jobs, graphs, arrays, used, until, before, key):
     """Append the coflows that are due by `until` to the active ones, job by job.
 
     The first `count` of `rows` are active. Only coflows of jobs numbered below `before` are
-    appended, with keys that count up from `key`. Their flows, hops and loads are in `pools`
+    appended, with keys that count up from `key`. Their flows, hops and loads are in `arrays`
     already, of which `used` rows are in use.
 
     Return the number of appended coflows, and how many of their jobs had no active coflow before;
     -1 and 0 if there was no room for all, and nothing was done.
     """
     more, flows, hops, loads = wanted(graphs, until, before)
-    if (count + more > len(rows) or used[0] + flows > len(pools[0])
-            or used[1] + hops > len(pools[1]) or used[2] + loads > len(pools[2])):
+    if (count + more > len(rows) or used[0] + flows > len(arrays[0])
+            or used[1] + hops > len(arrays[1]) or used[2] + loads > len(arrays[2])):
         return -1, 0
     emitted = idle = in_graphs = 0
     for job in graphs.running:
@@ -385,7 +386,7 @@ def emit(rows, count, jobs, graphs, pools, used, until, before, key):
         if job >= before:
             break
         if chain.due <= until:
-            row = _append(rows, count + emitted, graphs.coflows, _next_of(chain, graphs), pools,
+            row = _append(rows, count + emitted, graphs.coflows, _next_of(chain, graphs), arrays,
                           used)
             row.job, row.order, row.key = job, chain.emitted, key + emitted
             row.waited = NEXT_IN_CHAIN
@@ -395,7 +396,7 @@ def emit(rows, count, jobs, graphs, pools, used, until, before, key):
             chain.due = np.inf
         while in_graphs < graphs.head[0].due and job_of(graphs.codes[DUE, in_graphs]) == job:
             code = graphs.codes[DUE, in_graphs]
-            row = _append(rows, count + emitted, graphs.coflows, _sent_by(code, graphs), pools,
+            row = _append(rows, count + emitted, graphs.coflows, _sent_by(code, graphs), arrays,
                           used)
             row.job, row.order, row.key = job, order_of(code), key + emitted
             row.waited = IN_GRAPH
@@ -409,10 +410,10 @@ def emit(rows, count, jobs, graphs, pools, used, until, before, key):
 
 
 @inlined
-def _append(rows, at, coflows, place, pools, used):
-    """Copy a coflow to a row, and its segments to the free part of the pools; return the row."""
+def _append(rows, at, coflows, place, arrays, used):
+    """Copy a coflow to a row, and its segments to the free part of the arrays; return the row."""
     copy_rows(rows, at, coflows, place, 1)
-    copy_segments(rows[at], pools, pools, used)
+    copy_segments(rows[at], arrays, arrays, used)
     return rows[at]
 
 

@@ -338,7 +338,7 @@ _PIECE = 64
 
 
 @in_place
-def _find_rates(engine, coflows, _jobs, pools, capacity, loop):
+def _find_rates(engine, coflows, _jobs, arrays, capacity, loop):
     """Fill the links where flows have come or gone, and set the rates of tracked classes."""
     row = engine.state[0]
     row.now = loop.now
@@ -347,7 +347,7 @@ def _find_rates(engine, coflows, _jobs, pools, capacity, loop):
     if row.stale:
         find_levels(engine, capacity)
         if row.waits > 0:
-            _mark_started(engine, coflows, pools[0], pools[1], loop)
+            _mark_started(engine, coflows, arrays[0], arrays[1], loop)
         if row.moved == ALL:
             forget_ends(row, engine.progress)
         else:
@@ -388,20 +388,20 @@ def _soonest_tracked(count, progress):
 
 
 @inlined
-def _join(engine, coflows, pools):
+def _join(engine, coflows, arrays):
     """Add the coflows that the engine does not have yet; return whether there was room."""
     flush(engine)
-    return add_coflows(engine, coflows, pools[0], pools[1])
+    return add_coflows(engine, coflows, arrays[0], arrays[1])
 
 
 @inlined
-def _leave(engine, _coflows, _pools, _loop):
+def _leave(engine, _coflows, _arrays, _loop):
     """Flush the progress of deferred classes before the loop returns."""
     flush(engine)
 
 
 @in_place
-def _advance(engine, coflows, pools, capacity, dt, now, slack, loop, finished, carried):
+def _advance(engine, coflows, arrays, capacity, dt, now, slack, loop, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
     row, progress = engine.state[0], engine.progress
     head_left, floor, rate = progress[HEAD_LEFT], progress[FLOOR], progress[RATE]
@@ -424,13 +424,13 @@ def _advance(engine, coflows, pools, capacity, dt, now, slack, loop, finished, c
         for c in range(stop - 1, first - 1, -1):
             here = row.classes
             while row.classes == here and head_left[c] <= floor[c] + rate[c] * slack:
-                _end(engine, coflows, pools[0], c, now, loop, finished)
+                _end(engine, coflows, arrays[0], c, now, loop, finished)
     while row.keeps_ends:
         c, end = next_class(row, progress, engine.numbers, engine.ends, engine.ending)
         if c < 0 or (end > now + slack
                      and left_of(row, progress, c) > floor[c] + rate[c] * slack):
             break
-        _end(engine, coflows, pools[0], c, now, loop, finished)
+        _end(engine, coflows, arrays[0], c, now, loop, finished)
 
 
 @inlined
@@ -486,7 +486,7 @@ def _lowest(full_at, flow, hops):
 
 
 #: See `loop_of`.
-run = loop_of("max_min", find_rates=_find_rates, find_end=_find_end, crossing_in=never,
+run = loop_of("max_min", find_rates=_find_rates, find_end=_find_end, limit_in=never,
               advance=_advance, write_rows=write_nothing, join=_join, leave=_leave)
 
 

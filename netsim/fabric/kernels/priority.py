@@ -19,10 +19,10 @@ from netsim.fabric.kernels.filling import ROUNDED, freeze_of, release_all, relea
 from netsim.fabric.kernels.heap import heap_up
 from netsim.fabric.kernels.loop import REDO, REFUSED, UNCHANGED, WAITS, end_flow, loop_of
 from netsim.fabric.kernels.priority_progress import (
-    crossing_in,
     find_end,
     flush,
     flush_run,
+    limit_in,
     move_coflows,
     move_flows,
     note_least,
@@ -211,7 +211,7 @@ def _add(share, wants, sign):
 
 # --- what the loop calls ---------------------------------------------------------------
 @in_place
-def _find_rates(engine, rows, _jobs, _pools, _capacity, state):
+def _find_rates(engine, rows, _jobs, _arrays, _capacity, loop):
     """Set every flow's rate; return `REDO` if a new copy is needed or pays.
 
     It is needed when coflows have come or gone, and pays once a fifth of the flows have ended.
@@ -222,12 +222,12 @@ def _find_rates(engine, rows, _jobs, _pools, _capacity, state):
     for k in engine.lists[MOVING, :engine.status[0].moving]:
         coflow = engine.coflows[k]
         if coflow.row >= 0 and coflow.speed > 0.0:
-            mark_started(rows[coflow.row], state)
+            mark_started(rows[coflow.row], loop)
     return WAITS
 
 
 @in_place
-def _advance(engine, rows, pools, _capacity, dt, now, slack, state, finished, carried):
+def _advance(engine, rows, arrays, _capacity, dt, now, slack, loop, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
     left, rate, floor = engine.by_flow[LEFT], engine.by_flow[RATE], engine.by_flow[FLOOR]
     move_coflows(engine, dt, carried)
@@ -239,7 +239,7 @@ def _advance(engine, rows, pools, _capacity, dt, now, slack, state, finished, ca
                 for i in range(run.first, run.stop):
                     if left[i] <= (floor[i] + rate[i] * slack if engine.status[0].eager
                                    else floor[i]):
-                        _end(engine, i, rows, pools[0], now, state, finished)
+                        _end(engine, i, rows, arrays[0], now, loop, finished)
                 # Else those that are left, at MADD's rates alone, would never be next.
                 note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
         coflow.gamma = max(coflow.gamma - dt, 0.0)
@@ -261,7 +261,7 @@ def _may_end(engine, run, coflow, left, rate, floor, dt, slack):
 
 
 @in_place
-def _end(engine, i, rows, flows, now, state, finished):
+def _end(engine, i, rows, flows, now, loop, finished):
     """End a flow, and its coflow if it is the last; the bandwidth is idle until that is noticed."""
     coflow, rate = engine.coflows[engine.flows[i].coflow], engine.by_flow[RATE]
     remove_flow(engine, i)
@@ -271,36 +271,36 @@ def _end(engine, i, rows, flows, now, state, finished):
         for s in engine.paths[PATH, i]:
             engine.by_slot[USED, s] -= rate[i]
         rate[i] = 0.0
-    end_flow(rows, coflow.row, flows[engine.flows[i].row], now, state, finished)
+    end_flow(rows, coflow.row, flows[engine.flows[i].row], now, loop, finished)
 
 
 @in_place
-def _write_rows(engine, rows, pools, state):
+def _write_rows(engine, rows, arrays, loop):
     """Write bytes to the rows; the copy is out of date from then on."""
     if not engine.status[0].stale:
         engine.status[0].stale = 1
-        _write(engine, rows, pools[0], state)
+        _write(engine, rows, arrays[0], loop)
 
 
 @in_place
-def _join(engine, _rows, _pools):
+def _join(engine, _rows, _arrays):
     """Return True: a new copy is made, as `_write_rows` has been called before."""
     engine.status[0].admitted = 1
     return True
 
 
 @in_place
-def _leave(engine, rows, pools, state):
+def _leave(engine, rows, arrays, loop):
     """Write bytes to the rows, and rates if these stay in force."""
     if not engine.status[0].stale:  # else that has been done, and rows may have moved
-        _write(engine, rows, pools[0], state)
+        _write(engine, rows, arrays[0], loop)
 
 
 @in_place
-def _write(engine, rows, flows, state):
+def _write(engine, rows, flows, loop):
     """Write the bytes of all flows to the rows, and their rates if these stay in force."""
     status = engine.status[0]
-    in_force = not status.stale and (state.reason == WAITS or state.only_moves == 1)
+    in_force = not status.stale and (loop.reason == WAITS or loop.advance_only == 1)
     for k in range(len(engine.coflows)):
         coflow = engine.coflows[k]
         if coflow.row < 0:
@@ -311,7 +311,7 @@ def _write(engine, rows, flows, state):
             _set_rates(coflow, status, engine.runs, engine.by_flow, engine.paths[PATH],
                        engine.by_slot)
         write_back(coflow, engine.runs, engine.flows, engine.by_flow, rows[coflow.row], flows,
-                   state.now, in_force)
+                   loop.now, in_force)
 
 
 # --- one step --------------------------------------------------------------------------
@@ -575,7 +575,7 @@ def _serve_greedily(engine, coflow):
 
 
 #: See `loop_of`.
-run = loop_of("priority", find_rates=_find_rates, find_end=find_end, crossing_in=crossing_in,
+run = loop_of("priority", find_rates=_find_rates, find_end=find_end, limit_in=limit_in,
               advance=_advance, write_rows=_write_rows, join=_join, leave=_leave)
 
 _run = inlined(run.py_func)
@@ -583,55 +583,55 @@ _run = inlined(run.py_func)
 
 # --- by a compiled rule --------------------------------------------------------------------
 @compiled
-def serve_by(rule, engine, loop, tables):
+def serve_by(rule, engine, loops, tables):
     """Serve coflows in the order that a rule gives, again and again until the loop stops.
 
     The rule is asked first if the loop ``decides``; otherwise its last decision still holds.
     `engine`, that of the call before, is resumed if the loop was held or paused, and if not,
     updated if that is possible. Return the arrays of the new engine if one has been made.
     """
-    state = loop[0]
-    until = state.until
-    state.until = min(until, rule.scalars[WRITTEN, 0])
-    resumes, is_new = state.reason in UNCHANGED, False
-    while resumes or _decide(rule, tables, state, until):
+    loop = loops[0]
+    until = loop.until
+    loop.until = min(until, rule.scalars[WRITTEN, 0])
+    resumes, is_new = loop.reason in UNCHANGED, False
+    while resumes or _decide(rule, tables, loop, until):
         if not resumes:
-            rows, pools, service = tables.rows[:state.count], tables.pools, _service(rule, state)
+            rows, arrays, service = tables.rows[:loop.count], tables.arrays, _service(rule, loop)
             if can_resume(engine):
-                update(engine, rows, pools[0], service, state.interval)
+                update(engine, rows, arrays[0], service, loop.interval)
             else:
-                engine = copy_rows(rows, pools[0], pools[1], pools[2], tables.capacity, service,
-                                   state.interval)
+                engine = copy_rows(rows, arrays[0], arrays[1], arrays[2], tables.capacity, service,
+                                   loop.interval)
                 is_new = True
         resumes = False
-        _run(engine, loop, tables)
-        if state.reason != REDO:
+        _run(engine, loops, tables)
+        if loop.reason != REDO:
             break
-    state.until = until
+    loop.until = until
     if is_new:  # to hand arrays to Python takes longer than many a call
         return engine[:]
     return None
 
 
 @in_place
-def _decide(rule, tables, state, until):
+def _decide(rule, tables, loop, until):
     """Ask the rule if the loop decides; return whether there is a decision to put into force."""
-    count = state.count
+    count = loop.count
     rows = tables.rows[:count]
-    state.notice = state.now  # so that the loop finds rates first
-    state.decides &= count > 0
-    if state.decides:
+    loop.observed_at = loop.now  # so that the loop finds rates first
+    loop.decides &= count > 0
+    if loop.decides:
         if rule.reads[0].gamma or rule.reads[0].active_gamma:
-            refresh(rows, tables.pools[0], tables.pools[1], tables.pools[2], tables.capacity)
-        state.link = decide(rule, rows, tables.jobs, state.now)
-        if state.link == SOUND and _has_unused(rule, count):
-            state.link = UNUSED
-        if state.link != SOUND:
-            state.reason = REFUSED
+            refresh(rows, tables.arrays[0], tables.arrays[1], tables.arrays[2], tables.capacity)
+        loop.link = decide(rule, rows, tables.jobs, loop.now)
+        if loop.link == SOUND and _has_unused(rule, count):
+            loop.link = UNUSED
+        if loop.link != SOUND:
+            loop.reason = REFUSED
             return False
     elif count == 0:
         rule.scalars[WRITTEN, 0] = np.inf
-    state.until = min(until, rule.scalars[WRITTEN, 0])
+    loop.until = min(until, rule.scalars[WRITTEN, 0])
     return True
 
 
@@ -645,9 +645,9 @@ def _has_unused(rule, count):
 
 
 @inlined
-def _service(rule, state):
+def _service(rule, loop):
     """Return the decision in force as a `Service`, queue by queue."""
-    order, form, count = output_of(rule, state.count), rule.form[0], state.count
+    order, form, count = output_of(rule, loop.count), rule.form[0], loop.count
     sequence = rule.lists[SPARE][:count]
     found = 0
     for q in range(len(order.part)):

@@ -36,29 +36,29 @@ from netsim.fabric.kernels.priority_state import (
 
 
 @in_place
-def crossing_in(engine):
+def limit_in(engine):
     """Return in how many seconds the next sending coflow reaches its limit; see `loop`.
 
     A coflow that does not send has reached its limit if it is within `DUST` of it: the end of a
     flow at the same time leaves it there.
     """
     status = engine.status[0]
-    crossing = 0.0 if status.reached else np.inf
+    soonest = 0.0 if status.reached else np.inf
     for k in engine.lists[MOVING, :status.moving]:
         coflow = engine.coflows[k]
         if coflow.speed > 0.0:
-            crossing = min(crossing, max(coflow.left - coflow.limit, 0.0) / coflow.speed)
+            soonest = min(soonest, max(coflow.left - coflow.limit, 0.0) / coflow.speed)
         elif coflow.row >= 0 and coflow.left <= coflow.reached:
-            crossing = 0.0
-    return crossing
+            soonest = 0.0
+    return soonest
 
 
 # --- the next end -----------------------------------------------------------------------
 @in_place
-def find_end(engine, _rows, state):
+def find_end(engine, _rows, loop):
     """Find when the next flow ends; see `loop.find_end`."""
-    state.dt = _next_known(engine) if engine.status[0].eager else _next_possible(engine)
-    state.end = state.now + state.dt
+    loop.dt = _next_known(engine) if engine.status[0].eager else _next_possible(engine)
+    loop.end = loop.now + loop.dt
 
 
 @inlined

@@ -51,11 +51,11 @@ def row_of(rows, key):
 
 
 @inlined
-def mark_started(row, state):
+def mark_started(row, loop):
     """Store that a coflow which sends from now on has started, unless it had before."""
     if row.start < 0.0:
-        row.start = state.now
-        state.shows = True
+        row.start = loop.now
+        loop.shows = True
 
 
 @inlined
@@ -345,8 +345,8 @@ def copy_rows(target, at, source, first, count):
 
 
 @anywhere
-def drop_finished(coflows, jobs, gone):
-    """Move unfinished coflows to the front, and copy the finished ones to `gone`, in order.
+def remove_finished(coflows, jobs, removed):
+    """Move unfinished coflows to the front, and copy the finished ones to `removed`, in order.
 
     Return the number of finished coflows, and of jobs that have no active coflow any more.
     """
@@ -364,7 +364,7 @@ def drop_finished(coflows, jobs, gone):
             job.completed += 1
             job.active -= 1
             jobs_idle += job.active == 0
-            copy_rows(gone, count, coflows, c, 1)
+            copy_rows(removed, count, coflows, c, 1)
             count += 1
     return count, jobs_idle
 
@@ -422,13 +422,13 @@ def split_weights(coflows, flows, weights, known):
 
 # --- rows that come, go or move ------------------------------------------------------------
 @in_place
-def copy_in(pools, used, coflows, parts):
-    """Append the flows, hops and loads of some coflows to pools that have room for them.
+def copy_in(arrays, used, coflows, parts):
+    """Append the flows, hops and loads of some coflows to arrays that have room for them.
 
-    The segments of `coflows` refer to `parts` on entry, and to the pools on return. `used` counts
-    the rows of each pool that are in use.
+    The segments of `coflows` refer to `parts` on entry, and to the arrays on return. `used` counts
+    the rows of each array that are in use.
     """
-    flows, hops, loads = pools
+    flows, hops, loads = arrays
     flow, hop, load = used
     copy_rows(flows, flow, parts[0], 0, len(parts[0]))
     copy_rows(hops, hop, parts[1], 0, len(parts[1]))
@@ -455,11 +455,11 @@ def activate(job, gamma):
 
 
 @in_place
-def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, gamma, weight,
+def add(rows, count, jobs, arrays, used, coflows, parts, job, key, order, valid, gamma, weight,
         deadline):
     """Append one coflow to the active ones; return whether its job had none."""
     copy_rows(rows, count, coflows, 0, 1)
-    copy_in(pools, used, rows[count:count + 1], parts)
+    copy_in(arrays, used, rows[count:count + 1], parts)
     row = rows[count]
     row.job, row.key, row.order = job, key, order
     row.valid = row.last = valid
@@ -471,16 +471,16 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
 
 
 @anywhere
-def admit(rows, count, coming, first, until, jobs, key):
+def admit(rows, count, pending, first, until, jobs, key):
     """Append the coflows that are valid by `until` to the active ones; return their number.
 
-    They come from `coming`, which is in order of validity, from `first` on, while there is room
+    They come from `pending`, which is in order of validity, from `first` on, while there is room
     behind the first `count` of `rows`, which are active. Their keys count up from `key`.
     """
     admitted = 0
-    while (first + admitted < len(coming) and count + admitted < len(rows)
-           and coming[first + admitted].valid <= until):
-        copy_rows(rows, count + admitted, coming, first + admitted, 1)
+    while (first + admitted < len(pending) and count + admitted < len(rows)
+           and pending[first + admitted].valid <= until):
+        copy_rows(rows, count + admitted, pending, first + admitted, 1)
         row = rows[count + admitted]
         row.key = key + admitted
         activate(jobs[row.job], row.gamma)
@@ -511,20 +511,20 @@ def sort_by_job(joined, numbers, spare):
 
 
 @in_place
-def move(coflows, pools, new, used):
-    """Move the segments of coflows to new pools, of which `used` counts the rows in use."""
+def move(coflows, arrays, new, used):
+    """Move the segments of coflows to new arrays, of which `used` counts the rows in use."""
     for c in range(len(coflows)):
-        copy_segments(coflows[c], pools, new, used)
+        copy_segments(coflows[c], arrays, new, used)
 
 
 @in_place
-def reroute(rows, places, pools, used, demands, parts):
+def reroute(rows, places, arrays, used, demands, parts):
     """Give active coflows the hops and loads of others, if their links differ; count those.
 
     The rows at `places` may change. `demands` have the same flows, with segments in `parts`; the
-    pools, of which `used` rows are in use, must have room for all of their hops and loads.
+    arrays, of which `used` rows are in use, must have room for all of their hops and loads.
     """
-    flows, hops, loads = pools
+    flows, hops, loads = arrays
     changed = 0
     for k in range(len(places)):
         row, its = rows[places[k]], demands[k]
@@ -560,22 +560,22 @@ def _same_links(row, hops, other, others):
 
 
 @in_place
-def copy_in_place(coflows, pools, new):
-    """Copy the segments of coflows to the same places in new pools."""
+def copy_in_place(coflows, arrays, new):
+    """Copy the segments of coflows to the same places in new arrays."""
     for c in range(len(coflows)):
         row = coflows[c]
-        copy_rows(new[0], row.flow, pools[0], row.flow, row.flows)
-        copy_rows(new[1], row.hop, pools[1], row.hop, row.hops)
-        copy_rows(new[2], row.load, pools[2], row.load, row.loads)
+        copy_rows(new[0], row.flow, arrays[0], row.flow, row.flows)
+        copy_rows(new[1], row.hop, arrays[1], row.hop, row.hops)
+        copy_rows(new[2], row.load, arrays[2], row.load, row.loads)
 
 
 @in_place
-def copy_segments(row, pools, new, used):
-    """Copy a coflow's segments to the free part of other pools, and point its row to them."""
+def copy_segments(row, arrays, new, used):
+    """Copy a coflow's segments to the free part of other arrays, and point its row to them."""
     flow, hop, load = used
-    copy_rows(new[0], flow, pools[0], row.flow, row.flows)
-    copy_rows(new[1], hop, pools[1], row.hop, row.hops)
-    copy_rows(new[2], load, pools[2], row.load, row.loads)
+    copy_rows(new[0], flow, arrays[0], row.flow, row.flows)
+    copy_rows(new[1], hop, arrays[1], row.hop, row.hops)
+    copy_rows(new[2], load, arrays[2], row.load, row.loads)
     for k in range(flow, flow + row.flows):
         new[0][k].hop += hop - row.hop
     row.flow, row.hop, row.load = flow, hop, load

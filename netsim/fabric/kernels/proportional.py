@@ -82,7 +82,7 @@ class SharedLinks(NamedTuple):
     rates: NDArray[np.float64]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SharedLinks:
-        """Return empty ones of the same size, as a copied table has other pools."""
+        """Return empty ones of the same size, as a copied table has its own rows."""
         return new_shared_links(len(self.coflows), len(self.numbers), len(self.links))
 
 
@@ -390,76 +390,76 @@ def _is_order(sequence, named):
 
 # --- what the loop calls ---------------------------------------------------------------
 @inlined
-def _find_rates(engine, coflows, jobs, pools, capacity, state):
+def _find_rates(engine, coflows, jobs, arrays, capacity, loop):
     """Have the rule decide; return `REFUSED` if its answer is invalid."""
     count, rule, form = len(coflows), engine.rule, engine.rule.form[0]
-    state.decides = count > 0
+    loop.decides = count > 0
     if count == 0:
         return WAITS
     asks_python = rule.function is None
     if asks_python and not form.answered:
-        state.decides = False
+        loop.decides = False
         return POLICY
-    flows, hops, loads = pools
+    flows, hops, loads = arrays
     refresh(coflows, flows, hops, loads, capacity)
     update(engine.shared, coflows, loads, capacity)
     if asks_python:
         form.answered = 0
         fits = _is_order(rule.lists[SEQUENCE][:count], rule.lists[SPARE][:count])
-        state.link = SOUND if fits else NO_ORDER
+        loop.link = SOUND if fits else NO_ORDER
     else:
-        state.link = decide(rule, coflows, jobs, state.now)
-    if state.link == SOUND:
+        loop.link = decide(rule, coflows, jobs, loop.now)
+    if loop.link == SOUND:
         fits = share_out(engine, count)
-        _, state.link = apply_shares(coflows, loads, rule.values[SHARE], capacity, engine.used,
-                                     state.now, form.check == 1 and not fits)
-    return WAITS if state.link == SOUND else REFUSED
+        _, loop.link = apply_shares(coflows, loads, rule.values[SHARE], capacity, engine.used,
+                                    loop.now, form.check == 1 and not fits)
+    return WAITS if loop.link == SOUND else REFUSED
 
 
 @in_place
-def _find_end(engine, coflows, state):
+def _find_end(engine, coflows, loop):
     """Find the next end of a coflow, and the next call of the rule; see `loop.find_end`."""
     limit, wake_at = engine.rule.values[LIMIT], engine.rule.scalars[WRITTEN, 0]
-    state.end = np.inf
-    wakes_in = wake_at - state.now
+    loop.end = np.inf
+    wakes_in = wake_at - loop.now
     for c in range(len(coflows)):
         row = coflows[c]
         if row.open > 0:
-            state.end = min(state.end, row.finish)
+            loop.end = min(loop.end, row.finish)
             if limit[c] < np.inf and row.speed > 0.0:
                 ahead = limit[c] - sent_by(row)
                 wakes_in = min(wakes_in, max(ahead, 0.0) / (row.base * row.speed))
-    state.dt = state.end - state.now
+    loop.dt = loop.end - loop.now
     engine.rule.form[0].wakes_in = wakes_in
 
 
 @inlined
-def _crossing_in(engine):
+def _limit_in(engine):
     return engine.rule.form[0].wakes_in
 
 
 @in_place
-def _advance(_engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
+def _advance(_engine, coflows, arrays, _capacity, dt, now, slack, loop, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
-    advance_in_step(coflows, pools[2], dt, now, slack, carried)
-    state.finished = 0
+    advance_in_step(coflows, arrays[2], dt, now, slack, carried)
+    loop.finished = 0
     for c in range(len(coflows)):
         if coflows[c].open == 0:
-            finished[state.finished] = c
-            state.finished += 1
+            finished[loop.finished] = c
+            loop.finished += 1
 
 
 @inlined
-def _join(_engine, _coflows, _pools):
+def _join(_engine, _coflows, _arrays):
     """Return True: the engine works on the rows themselves."""
     return True
 
 
 @inlined
-def _leave(_engine, _coflows, _pools, _state):
+def _leave(_engine, _coflows, _arrays, _loop):
     """Do nothing: the rows are up to date."""
 
 
 #: See `loop_of`.
-run = loop_of("proportional", find_rates=_find_rates, find_end=_find_end, crossing_in=_crossing_in,
+run = loop_of("proportional", find_rates=_find_rates, find_end=_find_end, limit_in=_limit_in,
               advance=_advance, write_rows=write_nothing, join=_join, leave=_leave)
