@@ -153,6 +153,29 @@ def test_damaged_files_are_made_again(kept, ending, damage):
     assert compiled_from_cache() == (6, 1)
 
 
+def test_damaged_files_of_what_kernels_call_are_made_again(tmp_path):
+    """A kernel that is compiled for Python, too, is loaded as part of another."""
+    (tmp_path / "mine.py").write_text(
+        "from netsim.base.compiling import anywhere, compiled\n"
+        "@anywhere\ndef twice(x): return 2 * x\n"
+        "@compiled\ndef four_times(x): return twice(twice(x))\n")
+    (tmp_path / "script.py").write_text(
+        "from mine import four_times, twice\n"
+        "print(twice(1), four_times(1), twice.stats.cache_hits.total())\n")
+    (tmp_path / "other.py").write_text(
+        "from mine import four_times, twice\n"
+        "print(four_times(1), twice.stats.cache_hits.total(), twice(1))\n")
+    assert printed_by("script.py", tmp_path) == "2 4 0"
+    for path in tmp_path.rglob("*four_times*"):
+        path.unlink()
+    assert printed_by("other.py", tmp_path) == "4 1 2"
+    for path in tmp_path.rglob("*four_times*"):
+        path.unlink()
+    [path] = tmp_path.rglob("*twice*.nbc")
+    path.write_bytes(cut(path.read_bytes()))
+    assert printed_by("other.py", tmp_path) == "4 0 2"
+
+
 def test_files_without_a_digest_are_made_again(kept):
     """As after a process that was killed before it had written that."""
     for path in kept.rglob("*.sha256"):

@@ -104,6 +104,8 @@ class Kernel:
     @cached_property
     def dispatcher(self) -> Any:
         """What Python calls."""
+        if self._once:  # a kernel may load it, which looks at its own files only
+            _is_stored(self.py_func)
         make = partial(cached, make=_njit) if self._kept else _njit
         made = make(self.py_func, **self._options)
         _kernels.append(made)
