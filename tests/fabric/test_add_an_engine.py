@@ -10,7 +10,7 @@ import netsim
 from netsim.base.compiling import Direct
 from netsim.fabric import event_loop
 from netsim.fabric.allocation import PriorityService
-from netsim.fabric.engines import PriorityEngine
+from netsim.fabric.flow_table import PriorityEngine
 from netsim.fabric.kernels import priority
 from tests.fabric import even_engine
 
