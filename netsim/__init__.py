@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from netsim.experiment_file.load import load_experiment
     from netsim.experiment_file.ranges import Points, Range
     from netsim.fabric.allocation import Allocation, Event, PriorityService
-    from netsim.fabric.allocator import Allocator
-    from netsim.fabric.compiled_allocator import compiled
+    from netsim.fabric.allocator import Allocator, compiled
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
     from netsim.llm import llm_job
@@ -113,8 +112,7 @@ _HOME = {
     "netsim.experiment_file.load": ("load_experiment",),
     "netsim.experiment_file.ranges": ("Points", "Range"),
     "netsim.fabric.allocation": ("Allocation", "Event", "PriorityService"),
-    "netsim.fabric.allocator": ("Allocator",),
-    "netsim.fabric.compiled_allocator": ("compiled",),
+    "netsim.fabric.allocator": ("Allocator", "compiled"),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
     "netsim.llm": ("llm_job",),

@@ -24,8 +24,7 @@ from netsim.base.values import (
 )
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
-from netsim.fabric.allocator import Allocator
-from netsim.fabric.compiled_allocator import compiled
+from netsim.fabric.allocator import Allocator, compiled
 from netsim.fabric.records import DUST
 from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView

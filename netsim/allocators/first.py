@@ -12,8 +12,7 @@ from netsim.allocators.options import Standing
 from netsim.base.compiling import inlined
 from netsim.base.values import as_choice, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Event, Information
-from netsim.fabric.allocator import Allocator
-from netsim.fabric.compiled_allocator import compiled
+from netsim.fabric.allocator import Allocator, compiled
 from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView
 from netsim.predictors import make_predictor

@@ -19,8 +19,7 @@ from netsim.allocators.options import Standing, reorders
 from netsim.base.compiling import inlined
 from netsim.base.values import as_choice
 from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
-from netsim.fabric.allocator import Allocator
-from netsim.fabric.compiled_allocator import compiled
+from netsim.fabric.allocator import Allocator, compiled
 from netsim.fabric.records import DUST
 from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView, Floats

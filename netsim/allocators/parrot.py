@@ -18,8 +18,7 @@ from netsim.allocators.options import Standing
 from netsim.base.compiling import in_place, inlined
 from netsim.base.values import as_choice, as_number, convert, known_names
 from netsim.fabric.allocation import Allocation, Event
-from netsim.fabric.allocator import Allocator
-from netsim.fabric.compiled_allocator import compiled
+from netsim.fabric.allocator import Allocator, compiled
 from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView
 from netsim.ties import EQUAL, merge_equal

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import known_names
 from netsim.errors import InputError
-from netsim.fabric.event_loop import Grid
+from netsim.fabric.clock import Grid
 from netsim.jobs.fitting import with_algorithms
 from netsim.jobs.graph import Dag
 from netsim.jobs.plan import has_operations, timed_stages

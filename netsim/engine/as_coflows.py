@@ -20,7 +20,7 @@ from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_
 from netsim.cluster.ring import RingLayout, ring_stages
 from netsim.engine.executions import Execution
 from netsim.engine.ledger import expected_iterations
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.plan import JobPlan, delayed, ecmp_key

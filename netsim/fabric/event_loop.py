@@ -1,7 +1,4 @@
-"""Runs the compiled event loop on the table, and reports each pause to its observers.
-
-`Grid` says when events are noticed: at once, or at multiples of an observe interval.
-"""
+"""Runs the compiled event loop on the table, and reports each pause to its observers."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import copy
 import math
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +16,6 @@ from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import flow_order, max_min, priority, proportional
 from netsim.fabric.kernels.flow_order_state import FlowOrderState
-from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.loop import (
     ASKS,
     BREATHES,
@@ -27,7 +23,6 @@ from netsim.fabric.kernels.loop import (
     HELD,
     HELD_FOR,
     NEVER,
-    NOTICE_SLACK,
     PAUSED,
     POLICY,
     REACHES_LIMIT,
@@ -40,48 +35,8 @@ from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.kernels.priority_state import PriorityState
 from netsim.fabric.kernels.proportional import ProportionalState
 from netsim.fabric.kernels.rules import RuleState
-from netsim.fabric.policy import RuleRunner
 from netsim.fabric.records import COFLOW, LOOP, REPORTED
-
-
-# --- when events are noticed ---------------------------------------------------------------
-class HasClock(Protocol):
-    """Anything with a time, such as SimPy's environment."""
-
-    @property
-    def now(self) -> float: ...
-
-
-class Grid:
-    """Computes when events are noticed: at multiples of `interval` seconds, at once if it is 0."""
-
-    def __init__(self, interval: float, env: HasClock) -> None:
-        self.interval = interval
-        self._env = env
-
-    def observed(self, at: float) -> float:
-        """Return the time at which an event at `at` is noticed."""
-        if not self.interval:
-            return at
-        if at / self.interval > MOST_TICKS:
-            return max(at, self._env.now)
-        instant = math.ceil(at / self.interval - GRID_SLACK) * self.interval
-        return max(instant, self._env.now)
-
-    def slack(self) -> float:
-        """Return by how many seconds an event may lie in the future and still count as due now."""
-        return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._env.now))
-
-    def due(self, at: float, since: float = -math.inf) -> float:
-        """Return when to act on an event: at `at`, or, if that is over, at the next instant.
-
-        A time is over if it is noticed no later than now or `since`.
-        """
-        now = max(self._env.now, since)
-        if at < math.inf and self.observed(at) <= now:
-            return max(now + self.interval, math.nextafter(now, math.inf))
-        return at
-
+from netsim.fabric.rule_code import RuleRunner
 
 # --- the loop ------------------------------------------------------------------------------
 

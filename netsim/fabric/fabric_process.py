@@ -14,19 +14,18 @@ from netsim.base.display import telling_for
 from netsim.base.lazy import simpy
 from netsim.fabric.allocation import Allocation, Event, PriorityService
 from netsim.fabric.allocator import Allocator, Undecided
-from netsim.fabric.clock import LAST, Alarm, call_at
-from netsim.fabric.coflow_event import ActiveCoflows, CoflowEvent
-from netsim.fabric.event_loop import EventLoop, Grid, ignore
+from netsim.fabric.clock import LAST, ActiveCoflows, Alarm, CoflowEvent, Grid, call_at
+from netsim.fabric.event_loop import EventLoop, ignore
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.graphs import Steps
 from netsim.fabric.kernels.graphs import arrive
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.kernels.rules import SOUND
-from netsim.fabric.policy import AllocationChecker, PolicyRunner, RuleError, RuleRunner, weigh
-from netsim.fabric.protocols import Observer, Source
+from netsim.fabric.policy import AllocationChecker, PolicyRunner, weigh
+from netsim.fabric.protocols import JobLabel, Observer, Running, Source
 from netsim.fabric.records import REPORTED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
-from netsim.fabric.running import JobLabel, Running
+from netsim.fabric.rule_code import RuleError, RuleRunner
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from netsim.base.values import same
 from netsim.fabric.kernels import graphs as kernels
 from netsim.fabric.kernels.graphs import GraphArrays
-from netsim.fabric.pools import FlowArrays, enlarged
 from netsim.fabric.records import COFLOW, GRAPH, GRAPHS, IN_GRAPH, OPERATION, STAGE, STATE
-from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.routed_coflow import FlowArrays, RoutedCoflow, enlarged
 
 #: The rows of `times` and `codes` that outlast a move to larger arrays, and the fields of `head`
 #: that say how much of each is in use.

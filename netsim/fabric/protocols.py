@@ -1,4 +1,4 @@
-"""What the fabric and its policies need from others: observers, sources of coflows, plans."""
+"""What others tell the fabric and its policies: observers, sources, plans, jobs that run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.errors import InputError
 
 if TYPE_CHECKING:
     from netsim.fabric.flow_table import FlowTable
@@ -118,3 +120,76 @@ class Coming(Protocol):
     def coflows(self) -> Steps:
         """Return a step for each stage or operation of each iteration."""
         ...
+
+
+# --- jobs, as a view shows them ------------------------------------------------------------
+class JobLabel(NamedTuple):
+    """The id, name and group of a job."""
+
+    id: int
+    name: str = ""
+    group: int | str | None = None
+
+
+def labels_of(jobs: NDArray[np.int64], job_of: Callable[[int], Any], name: str, dtype: type
+              ) -> NDArray[Any]:
+    """Return an attribute of jobs, such as ``"id"``, as a read-only array.
+
+    `job_of` takes the number of a job, and returns an object like a `JobLabel`.
+    """
+    found: NDArray[Any] = np.empty(len(jobs), dtype)
+    found[:] = [getattr(job_of(job), name) for job in jobs.tolist()]
+    found.flags.writeable = False
+    return found
+
+
+class JobHosts(NamedTuple):
+    """Jobs and their hosts: one entry per job and host, in order of (job, host); read-only."""
+
+    job: NDArray[np.int64]  #: numbered by (arrival, id)
+    host: NDArray[np.int64]
+
+
+class Running:
+    """The running jobs with their hosts; `changed` is called after one has begun or ended."""
+
+    def __init__(self, changed: Callable[[], None] | None = None) -> None:
+        self._changed = changed
+        self._hosts: dict[int, NDArray[np.int64]] = {}
+        self._pairs: JobHosts | None = None
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._hosts
+
+    def begin(self, job: int, hosts: ArrayLike) -> None:
+        """Add a job that begins to run; a host that is listed twice counts once."""
+        if job in self._hosts:
+            raise InputError(f"job number {job} has begun already, on the hosts "
+                             f"{self._hosts[job].tolist()}; a job runs once at a time", "job")
+        self._hosts[job] = np.unique(np.asarray(hosts, dtype=np.int64))
+        self._change()
+
+    def end(self, job: int) -> None:
+        """Remove a job that has ended."""
+        if job not in self._hosts:
+            raise InputError(f"job number {job} does not run; those that do are "
+                             f"{sorted(self._hosts)}", "job")
+        del self._hosts[job]
+        self._change()
+
+    def _change(self) -> None:
+        self._pairs = None
+        if self._changed is not None:
+            self._changed()
+
+    def pairs(self) -> JobHosts:
+        """Return the running jobs with their hosts."""
+        if self._pairs is None:
+            jobs = sorted(self._hosts)
+            counts = [len(self._hosts[job]) for job in jobs]
+            hosts = [self._hosts[job] for job in jobs] or [np.empty(0, np.int64)]
+            self._pairs = JobHosts(np.repeat(np.array(jobs, np.int64), counts),
+                                   np.concatenate(hosts))
+            for array in self._pairs:
+                array.flags.writeable = False
+        return self._pairs

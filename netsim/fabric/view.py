@@ -25,8 +25,8 @@ from netsim.fabric.allocation import (
     numbers,
     sees,
 )
+from netsim.fabric.protocols import JobHosts, JobLabel, Running, labels_of
 from netsim.fabric.records import DUST, ROUNDINGS
-from netsim.fabric.running import JobHosts, JobLabel, Running, labels_of
 from netsim.ties import merge_equal, rank
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from netsim.operations import Operations, Programs, Relation
 from netsim.workload import Stage
 
 if TYPE_CHECKING:
-    from netsim.fabric.coflow_event import CoflowEvent
+    from netsim.fabric.clock import CoflowEvent
 
 # --- stages --------------------------------------------------------------------------------
 

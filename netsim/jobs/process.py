@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from netsim.base.lazy import simpy
 from netsim.errors import InputError
-from netsim.fabric.clock import DECISIONS, call_at
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import DECISIONS, CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import OperationGraph, OperationLists, Progress, StageGraph

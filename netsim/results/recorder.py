@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.event_loop import HasClock
+from netsim.fabric.clock import CoflowEvent, HasClock
 from netsim.fabric.graphs import Computed
 from netsim.fabric.records import COFLOW, FLOW
 from netsim.jobs.graph import OperationGraph, StageGraph

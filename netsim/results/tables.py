@@ -18,7 +18,7 @@ from netsim.workload import JobColumns, JobSpec, Stage, Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-    from netsim.fabric.coflow_event import CoflowEvent
+    from netsim.fabric.clock import CoflowEvent
 
 #: Names of the tables that can be recorded; jobs always are.
 RECORDS = ("coflows", "computations", "decisions", "flows", "jobs", "links")

@@ -12,7 +12,7 @@ from simpy.events import Condition
 
 from netsim.base.lazy import simpy
 from netsim.errors import Cancelled, InputError
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology

@@ -18,8 +18,7 @@ from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocation import sees
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.clock import call_at
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.fitting import fitted

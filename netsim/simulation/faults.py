@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.base.units import is_digits
 from netsim.errors import InputError
-from netsim.fabric.clock import call_at
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 from netsim.jobs.process import JobProcess

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.clock import call_at
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import WAITED
 from netsim.jobs.process import JobProcess

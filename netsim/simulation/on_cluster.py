@@ -24,8 +24,7 @@ from netsim.engine.registry import IterationTime
 from netsim.engine.view import check_open, decider_of
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.clock import Clock
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import Clock, CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.fitting import all_settled, fitted_pattern, settled
 from netsim.jobs.patterns import Collective

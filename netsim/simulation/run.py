@@ -23,8 +23,7 @@ from netsim.base.units import Quantity, format_seconds, parse_seconds
 from netsim.errors import InputError, Interrupted, StalledError, interruption_of
 from netsim.fabric.allocation import Allocation, Event, as_event
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.clock import LAST, Clock, call_at
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import LAST, Clock, CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
 from netsim.job import columns_of

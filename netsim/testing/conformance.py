@@ -15,9 +15,9 @@ import numpy as np
 
 from netsim.base.values import known_names
 from netsim.fabric.allocation import Information, sees
-from netsim.fabric.compiled_allocator import CompiledAllocator
-from netsim.fabric.policy import RuleRunner
+from netsim.fabric.allocator import CompiledAllocator
 from netsim.fabric.records import DUST
+from netsim.fabric.rule_code import RuleRunner
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
 from netsim.testing import cases

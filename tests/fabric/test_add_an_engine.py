@@ -10,9 +10,8 @@ import netsim
 from netsim.base.compiling import Direct
 from netsim.fabric import event_loop
 from netsim.fabric.allocation import PriorityService
-from netsim.fabric.engines import PriorityEngine
+from netsim.fabric.flow_table import FlowArrays, PriorityEngine
 from netsim.fabric.kernels import priority
-from netsim.fabric.pools import FlowArrays
 from tests.fabric import even_engine
 from tests.fabric.test_room import MIXED
 

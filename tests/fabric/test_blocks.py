@@ -20,7 +20,7 @@ from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.fabric.kernels.blocks import fill_paths
 from netsim.fabric.kernels.proportional import share_out, update
 from netsim.fabric.kernels.rules import MOST, SEQUENCE, SHARE
-from netsim.fabric.policy import RuleRunner
+from netsim.fabric.rule_code import RuleRunner
 from netsim.testing import make_view, views
 from tests.examples import examples
 from tests.twins import kernels as reference

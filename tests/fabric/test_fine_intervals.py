@@ -3,7 +3,7 @@
 import pytest
 
 import netsim
-from netsim.fabric.event_loop import Grid
+from netsim.fabric.clock import Grid
 
 
 @pytest.mark.parametrize("allocator", ["parrot", "sebf", "aalo", "maxmin"])

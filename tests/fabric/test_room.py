@@ -7,7 +7,7 @@ import pytest
 
 import netsim
 from netsim.allocators import ALLOCATORS
-from netsim.fabric.pools import FlowArrays
+from netsim.fabric.routed_coflow import FlowArrays
 from tests.fabric.test_direct import CHAINS, RANKS
 from tests.pairs import in_turn
 

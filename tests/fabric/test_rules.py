@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 import netsim
-import netsim.fabric.engines
 import netsim.fabric.event_loop
+import netsim.fabric.flow_table
 from netsim.allocators import make_allocator
 from netsim.base.files import cache_folder
 from netsim.errors import AllocationError, InputError, UnknownNameError
-from netsim.fabric.rule_code import compiled_rule
-from netsim.fabric.rule_key import key_of
+from netsim.fabric.rule_code import compiled_rule, key_of
 from netsim.testing import make_view
 from tests.pairs import but, few, in_turn
 
@@ -542,7 +541,7 @@ def test_who_takes_what_may_change_unnoticed_has_no_key(code):
 
 KEY = """
 import enum, numba
-from netsim.fabric.rule_key import key_of
+from netsim.fabric.rule_code import key_of
 class Kind(enum.Enum): ONE, TWO = "one", "two"
 @numba.njit(fastmath={"nnan", "ninf", "arcp", "nsz"})
 def f(x): return x

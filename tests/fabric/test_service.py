@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
-import netsim.fabric.engines
+import netsim.fabric.flow_table
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.allocation import PriorityService
@@ -384,7 +384,7 @@ def test_links_are_filled_in_the_last_order_or_levels_repaired(network, first, r
     rng = np.random.default_rng(8)
     hosts = min(network.hosts, 40)
     made = []
-    monkeypatch.setattr(netsim.fabric.engines, "new_state",
+    monkeypatch.setattr(netsim.fabric.flow_table, "new_state",
                         lambda *given: made.append(max_min_state.new_state(*given)) or made[-1])
 
     def flows(count):
@@ -431,7 +431,7 @@ def test_what_is_far_from_its_end_is_caught_up_with(allocator, monkeypatch):
     """
     network, jobs = many_at_once()
     made = []
-    monkeypatch.setattr(netsim.fabric.engines, "new_state",
+    monkeypatch.setattr(netsim.fabric.flow_table, "new_state",
                         lambda *given: made.append(max_min_state.new_state(*given)) or made[-1])
 
     def ends(record):

@@ -17,8 +17,7 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.allocators.registry import ALLOCATORS
 from netsim.errors import InputError, UnknownNameError
-from netsim.fabric.engines import MaxMinEngine
-from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.flow_table import FlowTable, MaxMinEngine
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.events import EVENT_KINDS

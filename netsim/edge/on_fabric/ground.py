@@ -19,7 +19,7 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.edge.transport import LinkSettings
 from netsim.edge.typed_jobs import TypedJobs
 from netsim.errors import StalledError
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import CoflowEvent
 
 #: Error of the mini-batches that a worker has left.
 _ROUNDING = 1e-9

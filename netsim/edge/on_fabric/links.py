@@ -17,8 +17,7 @@ from netsim.edge.transport import LinkSettings
 from netsim.errors import AllocationError, StalledError
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.clock import LAST, Clock
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import LAST, Clock, CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.lazy import simpy
 from netsim.edge.setting import EdgeSetting, Floats, Ints, with_room
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.network import Topology

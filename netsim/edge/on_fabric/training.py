@@ -16,7 +16,7 @@ import numpy as np
 
 from netsim.edge.on_fabric.traffic import EdgeTraffic, Timer, successors
 from netsim.edge.setting import Floats, Ints
-from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
