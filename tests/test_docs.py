@@ -367,16 +367,17 @@ def test_comments_explain_all_columns_of_rows():
                  if column not in re.findall(r"\w+", comment)])
 
 
-def test_the_page_of_the_fabric_names_all_kernels():
-    """In the table of kernels; those of an engine as `engine_*.py`."""
-    table = page_of_the_fabric().partition("## Which file")[2].partition("\n## ")[0]
-    named = re.findall(r"`([\w*]+\.py)`", table)
-    kernels = [path.name for path in (ROOT / "netsim" / "fabric" / "kernels").glob("*.py")
-               if path.name != "__init__.py"]
-    for kernel in kernels:
-        assert any(fnmatch(kernel, pattern) for pattern in named), kernel
+def test_the_page_of_the_fabric_names_all_files():
+    """In its last tables; those of an engine as `engine_*.py`."""
+    tables = page_of_the_fabric().partition("## Which file")[2].partition("\n## ")[0]
+    named = re.findall(r"`([\w*]+\.py)`", tables)
+    fabric = ROOT / "netsim" / "fabric"
+    files = [path.name for path in (*fabric.glob("*.py"), *fabric.glob("kernels/*.py"))
+             if path.name != "__init__.py"]
+    for file in files:
+        assert any(fnmatch(file, pattern) for pattern in named), file
     for pattern in named:
-        assert any(fnmatch(kernel, pattern) for kernel in kernels), pattern
+        assert any(fnmatch(file, pattern) for file in files), pattern
 
 
 def glossary():

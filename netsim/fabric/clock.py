@@ -19,7 +19,7 @@ from netsim.base.lazy import simpy
 from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.allocator import Undecided
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
+from netsim.fabric.kernels.graphs import observed
 from netsim.fabric.kernels.loop import NOTICE_SLACK
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.ties import is_now
@@ -123,12 +123,8 @@ class Grid:
 
     def observed(self, at: float) -> float:
         """Return the time at which an event at `at` is noticed."""
-        if not self.interval:
-            return at
-        if at / self.interval > MOST_TICKS:
-            return max(at, self._env.now)
-        instant = math.ceil(at / self.interval - GRID_SLACK) * self.interval
-        return max(instant, self._env.now)
+        noticed: float = observed.py_func(at, self.interval, self._env.now)
+        return noticed
 
     def slack(self) -> float:
         """Return by how many seconds an event may lie in the future and still count as due now."""
@@ -180,12 +176,7 @@ class Alarm:
         if self._set and self._set[-1] <= self._at:
             return
         self._set.append(self._at)
-        event = simpy.Event(self._env)
-        event._ok, event._value = True, None
-        event.callbacks.append(self._on_event)
-        # SimPy would add a delay to now, and not every instant is a sum of that kind.
-        heappush(self._env._queue, (max(self._at, self._env.now), _LATE,  # type: ignore[misc]
-                                    next(self._env._eid), event))
+        call_at(self._env, self._at, self._on_event, _LATE)
 
     def _on_event(self, _: simpy.Event) -> None:
         if self._set.pop() < self._at:

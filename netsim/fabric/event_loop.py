@@ -38,7 +38,8 @@ from netsim.fabric.kernels.rules import RuleState
 from netsim.fabric.records import COFLOW, LOOP, REPORTED
 from netsim.fabric.rule_code import RuleRunner
 
-# --- the loop ------------------------------------------------------------------------------
+#: How many coflows may be admitted before those that have completed meanwhile are removed.
+_AHEAD = 1024
 
 #: The least room for completed coflows that have not been reported yet.
 _DONE = 512
@@ -109,7 +110,7 @@ class EventLoop:
         engine = self._held
         if not self._resumes(until, bound):
             engine = self._table.begin_sharing(_NO_COFLOWS)
-            self._begin(now, until, bound, observed_at=now)
+            self._begin(now, until, bound)
         self._run(engine, _NO_COFLOWS)
 
     def share_all(self, now: float, until: float) -> bool:
@@ -120,10 +121,10 @@ class EventLoop:
         table = self._table
         pending, engine = table.pending, self._held
         if not self._resumes(until, math.inf):
-            table.make_room_to_join(now)
+            table.make_room_for_graphs(now, _AHEAD)
             engine = table.begin_sharing(pending)
-            self._begin(now, until, math.inf, observed_at=now, admits_arrivals=True)
-        table.make_room_for_rows()
+            self._begin(now, until, math.inf, admits_arrivals=True)
+        table.make_room(len(table.graphs.running))  # for one more coflow of each chain
         why = self._run(engine, pending)
         table.set_pending(pending[int(self._loop["admitted"][0]):])
         self._loop["admitted"] = 0
@@ -135,7 +136,7 @@ class EventLoop:
         engine, why = self._held, REDO
         if not self._resumes(until, math.inf):
             table.suspend_sharing()
-            self._begin(now, until, math.inf, observed_at=now)
+            self._begin(now, until, math.inf)
         while why == REDO:
             if engine is None:
                 engine = table.serving.begin(table.coflows, table.flow_arrays.arrays,
@@ -144,8 +145,8 @@ class EventLoop:
             if why == REDO:  # a new copy pays
                 table.serving.suspend()
 
-    def go_by(self, runner: RuleRunner, now: float, until: float, bound: float, check: bool,
-              decides: bool = True) -> None:
+    def follow_rule(self, runner: RuleRunner, now: float, until: float, bound: float, check: bool,
+                    decides: bool) -> None:
         """Have a rule decide now, unless its last decision still holds, and again at coflow events.
 
         A Python policy in place of a rule is asked ahead of the clock.
@@ -156,15 +157,15 @@ class EventLoop:
         if not self._resumes(until, bound):
             if serves:
                 table.suspend_sharing()
-            self._begin(now, until, bound, observed_at=now, admits_arrivals=True,
-                        removes_finished=True, simultaneous=not serves, decides=decides)
+            self._begin(now, until, bound, admits_arrivals=True, removes_finished=True,
+                        simultaneous=not serves, decides=decides)
             runner.forget()
         held, why = self._held, FULL
         while why == FULL or (why == POLICY and runner.answer(self.now)):
             if why == FULL:
                 table.make_room_for_graphs(self.now)
             if serves:
-                engine = held or table.serving.to_serve_by_rule()
+                engine = held or table.serving.for_rule()
                 why, held = self._run(engine, _NO_COFLOWS, runner.state()), None
             else:
                 why = self._run(runner.engine(check), _NO_COFLOWS)
@@ -172,7 +173,8 @@ class EventLoop:
 
     def advance_sharing(self, now: float, until: float) -> None:
         """Move bytes at the current rates until a given time, while links are shared."""
-        self._begin(now, np.inf, np.inf, observed_at=until, advance_only=True, simultaneous=True)
+        self._begin(now, math.inf, math.inf, advance_only=True, simultaneous=True)
+        self._loop["observed_at"] = until
         self._run(self._table.sharing.current, _NO_COFLOWS)
 
     def advance_to(self, now: float) -> None:
@@ -217,7 +219,7 @@ class EventLoop:
         """
         arrays = self._table.graphs.arrays  # which nothing changes that is done with the copy
         table, loop, engine = copy.deepcopy((self._table, self._loop, self._held),
-                                             {id(arrays): arrays})
+                                            {id(arrays): arrays})
         if engine is not None:
             loop["bound"] = -math.inf
             self._call(engine, _NO_COFLOWS, table, loop, self._carried(), self._rule)
@@ -239,15 +241,14 @@ class EventLoop:
                 loop["due"] = self._table.graphs.next_due  # graphs may have begun
         return self.held
 
-    def _begin(self, now: float, until: float, bound: float, *, observed_at: float,
-               admits_arrivals: bool = False, removes_finished: bool = False,
-               advance_only: bool = False, simultaneous: bool = False, decides: bool = False
-               ) -> None:
+    def _begin(self, now: float, until: float, bound: float, *, admits_arrivals: bool = False,
+               removes_finished: bool = False, advance_only: bool = False,
+               simultaneous: bool = False, decides: bool = False) -> None:
         table = self._table
         self.now = now
         self._loop[0] = _LoopState(
             now=now, dt=0.0, end=now, limit_at=np.inf, until=until, interval=self.interval,
-            observed_at=observed_at, due=table.graphs.next_due if admits_arrivals else np.inf,
+            observed_at=now, due=table.graphs.next_due if admits_arrivals else np.inf,
             reported_until=now, pause=self._pause, count=len(table.coflows),
             key=table.last_key + 1, admitted=0, idle=0, removed=0, ended=0, decisions=0,
             finished=0, admits_arrivals=admits_arrivals, removes_finished=removes_finished,
@@ -261,17 +262,21 @@ class EventLoop:
         Coflows in `pending` may join, besides those of graphs. `rule` is given if coflows are
         served, flow by flow, in the order of a rule; in step, it is the engine itself.
         """
-        self._make_room()
+        if (size := len(self._table.rows)) > len(self._finished):  # one entry per row
+            self._finished = np.empty(size, np.int64)
+            if size > len(self._done):
+                self._done = np.empty(size, COFLOW)
         while True:
             carried = self._carried()
             engine = self._call(engine, pending, self._table, self._loop, carried, rule)
             why = self._report(carried)
             if why != PAUSED:
-                self._keep_held(engine, rule, why)
+                self._held = engine if why in HELD_FOR else None
+                self._rule, self.shows, self.asks = rule, why == SHOWS, why == ASKS
                 if isinstance(engine, PriorityState):  # it knows which coflows have come and gone
-                    self._table.serving.keep(engine)
+                    self._table.serving.current = engine
                 return why
-            self._table.graphs.go_on()
+            self._table.graphs.resume_parked()
             if self.admits:
                 self._loop["due"] = self._table.graphs.next_due
 
@@ -293,12 +298,6 @@ class EventLoop:
                 engine = engine if new is None else PriorityState(*new)
             if loop["reason"][0] != BREATHES:
                 return engine
-
-    def _keep_held(self, engine: Any, rule: RuleState | None, why: int) -> None:
-        """Keep the engine if the loop is held; store why it stopped."""
-        self._held = engine if why in HELD_FOR else None
-        self._rule = rule
-        self.shows, self.asks = why == SHOWS, why == ASKS
 
     def _carried(self) -> NDArray[np.float64]:
         return np.zeros(len(self._table.capacity)) if self._carries else _NOTHING
@@ -340,10 +339,3 @@ class EventLoop:
         if len(completed):
             self._completed(rows[completed], self._table.flows)
             rows["waited"][completed] = REPORTED
-
-    def _make_room(self) -> None:
-        """Make room for one entry per row."""
-        if (size := len(self._table.rows)) > len(self._finished):
-            self._finished = np.empty(size, np.int64)
-            if size > len(self._done):
-                self._done = np.empty(size, COFLOW)

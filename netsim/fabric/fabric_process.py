@@ -21,7 +21,7 @@ from netsim.fabric.graphs import Steps
 from netsim.fabric.kernels.graphs import arrive
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.kernels.rules import SOUND
-from netsim.fabric.policy import AllocationChecker, PolicyRunner, weigh
+from netsim.fabric.policy import PolicyRunner, weigh
 from netsim.fabric.protocols import JobLabel, Observer, Running, Source
 from netsim.fabric.records import REPORTED
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
@@ -108,7 +108,7 @@ class FabricProcess:
     @property
     def decided_s(self) -> float:
         """When the allocator was last asked, in seconds."""
-        return self._policy.checker.asked_s
+        return self._policy.asked_s
 
     # --- what jobs call --------------------------------------------------------------
 
@@ -194,21 +194,19 @@ class FabricProcess:
 
     def set_allocator(self, allocator: Allocator) -> None:
         """Replace the policy; the new one decides at once."""
-        self._change(partial(self._take_over, allocator), _CAPACITY | _REVISIT)
-
-    def _take_over(self, allocator: Allocator) -> None:
+        self.advance_to_now()
         self.table.suspend_engines()
         self._service = self._runner = None
         self._runs_ahead = self._persistent = self._serves = False
         self._revisit_at = self._asks_at = math.inf
         self._take(allocator)
+        self._adapt(_CAPACITY | _REVISIT)
 
     def _take(self, allocator: Allocator) -> None:
         self.allocator = allocator
         self._policy = PolicyRunner(
-            allocator, self.table, self.running if allocator.sees_running else None,
-            AllocationChecker(self._env, self.network, allocator, self.table, self._alarm),
-            self._job_of)
+            self._env, self.network, allocator, self.table, self._alarm,
+            self.running if allocator.sees_running else None, self._job_of)
 
     @property
     def observe_interval(self) -> float:
@@ -216,21 +214,11 @@ class FabricProcess:
         return self._grid.interval
 
     def set_observe_interval(self, interval: float) -> None:
-        """Notice events at multiples of another interval from now on; see `observe_interval`."""
-        self._change(partial(self._look_every, interval), _CAPACITY | _REVISIT)
-
-    def _look_every(self, interval: float) -> None:
+        """Notice events at multiples of another interval from now on."""
+        self.advance_to_now()
         self.table.suspend_engines()
         self._grid.interval = self._loop.interval = interval
-
-    def add_job(self, job: int, arrival: float, gpus: int) -> None:
-        """Insert a job that has not arrived yet; the numbers of later jobs grow by one."""
-        self.table.insert_job(job, arrival, gpus)
-
-    def _change(self, act: Callable[[], None], event: int) -> None:
-        self.advance_to_now()
-        act()
-        self._adapt(event)
+        self._adapt(_CAPACITY | _REVISIT)
 
     def _adapt(self, event: int) -> None:
         """Reduce rates to what links now carry, and decide again if there is an event."""
@@ -298,7 +286,10 @@ class FabricProcess:
             elif not self._called and self._env.now < self._due:
                 self._set_alarm()
             elif not self._called and self._loop.held and not self._must_act():
-                self._go_on()
+                self._run_ahead()  # the fabric has not changed since the loop was held
+                if self._serves:  # a coflow may reach its limit now
+                    self._revisit_at = min(self._asks_at, self._loop.limit_at)
+                self._set_alarm()
             else:
                 self._act()
 
@@ -322,13 +313,6 @@ class FabricProcess:
         self._alarm.set(self._env.now)
         if self.notify is not None:
             self.notify()
-
-    def _go_on(self) -> None:
-        """Resume the event loop: the fabric has not changed since it was held."""
-        self._run_ahead()
-        if self._serves:  # one may cross now
-            self._revisit_at = min(self._asks_at, self._loop.limit_at)
-        self._set_alarm()
 
     def _act(self) -> None:
         """Move bytes until now, report to jobs what has completed, and decide again."""
@@ -357,7 +341,7 @@ class FabricProcess:
             self._happened |= _COFLOW_VALID
         if self._revisit_at <= self._env.now + self._grid.slack():
             self._happened |= _REVISIT
-        if self._happened & self._policy.hears:
+        if self._happened & self._policy.wake_mask:
             self._decide()
         elif self._runs_ahead and self._happened & _FLOW_DONE and not self._rows_stand():
             if self._run_ahead():  # a coflow has reached its limit as the flow ended
@@ -501,18 +485,18 @@ class FabricProcess:
         now = self._env.now
         self._admit()
         happened, self._happened = self._happened, 0
-        hopeless = self._policy.checker.see_progress(happened == _REVISIT, self._next)
+        hopeless = self._policy.see_progress(happened == _REVISIT, self._next)
         self._next = self._revisit_at = self._asks_at = math.inf
         if hopeless or not len(self.table.coflows):
             return
-        self._policy.checker.asked_s, self._shows = now, True
+        self._policy.asked_s, self._shows = now, True
         stands = self._policy.stands(happened)
         if self._policy.in_loop is not None:
             if not stands:
-                self._go_by(self._policy.in_loop)
+                self._follow_rule(self._policy.in_loop)
                 return
             with self._policy.in_loop.held():
-                self._go_by(self._policy.in_loop, only_now=True)
+                self._follow_rule(self._policy.in_loop, only_now=True)
             return
         if self._persistent:
             self.decisions += 1
@@ -547,7 +531,7 @@ class FabricProcess:
         self._serves = allocation.service is not None
         if allocation.in_step and self._policy.ahead is not None:
             self._policy.ahead.take(allocation)
-            self._go_by(self._policy.ahead)
+            self._follow_rule(self._policy.ahead)
             return
         self.decisions += 1
         if self._observer is not None:  # before flows end ahead of the clock
@@ -556,9 +540,8 @@ class FabricProcess:
         self._revisit_at = self._asks_at
         self._persistent = allocation.persistent and self._asks_at == math.inf
         if self._runs_ahead:
-            if (self._service is None
-                    and (wrong := weigh(self.table, allocation, self.table.open_count))):
-                raise self._policy.checker.refuse(wrong)
+            if self._service is None and (wrong := weigh(self.table, allocation)):
+                raise self._policy.refuse(wrong)
             self._run_ahead()
             return
         table, check = self.table, self._check
@@ -572,10 +555,11 @@ class FabricProcess:
             given, found = allocation.rates, table.apply_rates(allocation.rates, now, check)
         next_flow, next_coflow, link = found
         if link != SOUND:
-            raise self._policy.checker.infeasible(given, link)
+            raise self._policy.infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
 
-    def _go_by(self, runner: RuleRunner, decides: bool = True, only_now: bool = False) -> None:
+    def _follow_rule(self, runner: RuleRunner, decides: bool = True, only_now: bool = False
+                     ) -> None:
         """Apply the decisions of a rule, ahead of the clock until another SimPy event is due.
 
         If the event loop is held, it is resumed. Unless the rule `decides` now, its last decision
@@ -589,12 +573,12 @@ class FabricProcess:
             if not serves:
                 self.table.begin_in_step()
         try:
-            loop.go_by(runner, self._env.now, until, self.table.next_pending, self._check,
-                       decides)
+            loop.follow_rule(runner, self._env.now, until, self.table.next_pending, self._check,
+                             decides)
         except RuleError as error:
-            self._policy.checker.asked_s = loop.now
-            raise self._policy.checker.refuse(str(error)) from error
-        self._policy.checker.asked_s = loop.now
+            self._policy.asked_s = loop.now
+            raise self._policy.refuse(str(error)) from error
+        self._policy.asked_s = loop.now
         if (fault := self._policy.fault(runner, loop.link)) is not None:
             raise fault
         self._expect_next(loop.end)
@@ -604,7 +588,7 @@ class FabricProcess:
             self._revisit_at = min(self._asks_at, self._grid.due(loop.limit_at))
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
-        return next_flow if self._runs_ahead or self._policy.hears & _FLOW_DONE else next_coflow
+        return next_flow if self._runs_ahead or self._policy.wake_mask & _FLOW_DONE else next_coflow
 
     def _run_ahead(self) -> bool:
         """Run with the allocation in force, ahead of the clock until another event is due.
@@ -626,7 +610,7 @@ class FabricProcess:
             self._expect_next(loop.now if stops else loop.end)
             return False
         if self._runner is not None:
-            self._go_by(self._runner, decides=False)
+            self._follow_rule(self._runner, decides=False)
             return loop.limit_at <= now
         arrival = self.table.next_arrival
         stop = min(self._asks_at, arrival if arrival > now else math.inf)

@@ -14,7 +14,6 @@ from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService, not_once
 from netsim.fabric.graphs import Graphs, OperationRows, Steps
 from netsim.fabric.kernels import blocks, flow_order, priority_rows, progress
-from netsim.fabric.kernels.blocks import maxmin
 from netsim.fabric.kernels.flow_order_state import FlowOrderState
 from netsim.fabric.kernels.graphs import emit
 from netsim.fabric.kernels.max_min import add_coflows, flush_rows
@@ -39,17 +38,17 @@ class PriorityEngine:
     """
 
     def __init__(self) -> None:
-        self._current: PriorityState | FlowOrderState | None = None
+        self.current: PriorityState | FlowOrderState | None = None  #: None until it is needed
 
     def suspend(self) -> None:
         """Drop the engine: coflows have come, or rates or links have changed."""
-        self._current = None
+        self.current = None
 
     def begin(self, coflows: NDArray[Any], arrays: tuple[NDArray[Any], ...],
               capacity: NDArray[np.float64], service: PriorityService, interval: float) -> Any:
         """Return the engine for a decision, updated from the current one if possible."""
         flows, hops, loads = arrays
-        current = self._current
+        current = self.current
         if service.flow_by_flow:
             current = flow_order.engine_for(
                 current if isinstance(current, FlowOrderState) else None, coflows, flows, hops,
@@ -58,25 +57,21 @@ class PriorityEngine:
               and current.status["queues"][0] == len(service.queue_shares)):
             _update(None, current, coflows, flows, service.for_kernels, interval)
         else:
-            current = PriorityState(*_arrays_of_copy(None, coflows, flows, hops, loads, capacity,
-                                                  service.for_kernels, interval))
-        self._current = current
+            current = PriorityState(*_arrays_of_copy(
+                None, coflows, flows, hops, loads, capacity, service.for_kernels, interval))
+        self.current = current
         return current
 
-    def to_serve_by_rule(self) -> PriorityState:
+    def for_rule(self) -> PriorityState:
         """Return the engine for a rule in the event loop; one without flows if there is none."""
-        return self._current if isinstance(self._current, PriorityState) else no_flows()
-
-    def keep(self, engine: PriorityState) -> None:
-        """Keep the engine with which a rule in the event loop has served."""
-        self._current = engine
+        return self.current if isinstance(self.current, PriorityState) else no_flows()
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64]) -> None:
         """Adjust the engine to flows that have moved to other rows.
 
         The rows have the current places of flows; the first flow of each coflow was at `before`.
         """
-        engine = self._current
+        engine = self.current
         if engine is None or not len(coflows):
             return
         # The last flow of a `FlowOrderState` is a dummy.
@@ -122,7 +117,7 @@ class MaxMinEngine:
                                                        hops):
             self.suspend(rows[:count], flows)
             self.current = new_state(rows[:count], flows, hops, capacity, longest, self._by_flow,
-                              self.deterministic_rounding)
+                                     self.deterministic_rounding)
         return self.current
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:
@@ -143,9 +138,6 @@ class MaxMinEngine:
 
 
 # --- the table -----------------------------------------------------------------------------
-#: How many coflows may join before those that have completed meanwhile are cleared away.
-_AHEAD = 1024
-
 _NO_COFLOWS = np.empty(0, COFLOW)
 _NOT_COUNTED = np.empty(0)
 
@@ -239,13 +231,12 @@ class FlowTable:
     def add(self, demand: RoutedCoflow, job: int, valid: float, order: int = 0) -> int:
         """Append a coflow and return its key; its flows send nothing before the next allocation."""
         count = len(self.coflows)
-        self._make_room(1, demand)
+        self.make_room(1, demand)
         self.last_key += 1
         self.active_jobs += add(
             self.rows, count, self.jobs, self.flow_arrays.arrays, self.flow_arrays.used,
-            demand.coflows,
-            (demand.flows, demand.hops, demand.loads), job, self.last_key, order, valid,
-            demand.gamma, demand.weight, valid + (demand.deadline_s - demand.overhead_s))
+            demand.coflows, demand.arrays, job, self.last_key, order, valid, demand.gamma,
+            demand.weight, valid + (demand.deadline_s - demand.overhead_s))
         self._rows_changed(count + 1)
         return self.last_key
 
@@ -256,8 +247,8 @@ class FlowTable:
         """
         self.pending = _NO_COFLOWS
         rows = pending.coflows.copy()
-        self._make_room(0, pending)
-        self.flow_arrays.copy_in(rows, (pending.flows, pending.hops, pending.loads))
+        self.make_room(0, pending)
+        self.flow_arrays.copy_in(rows, pending)
         self.set_pending(rows)
 
     def run_graph(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
@@ -266,7 +257,7 @@ class FlowTable:
 
         Return when the first coflow of a chain becomes valid; of operations, the next one of all.
         """
-        self._make_room(0, *coflows)
+        self.make_room(0, *coflows)
         self.graphs.begin(job, coflows, steps, iterations, begin_s, wait_s, self.flow_arrays)
         if isinstance(steps, OperationRows):
             return self.next_arrival
@@ -292,7 +283,7 @@ class FlowTable:
         due = self.pending[:int(np.searchsorted(self.pending["valid"], until, "right"))]
         due[:] = due[np.argsort(due["job"], kind="stable")]
         joining = int(np.searchsorted(due["job"], before))
-        self._make_room(joining)
+        self.make_room(joining)
         admitted = admit(self.rows, len(self.coflows), due[:joining], 0, until, self.jobs,
                          self.last_key + 1)
         self.set_pending(self.pending[admitted:])
@@ -311,22 +302,14 @@ class FlowTable:
         self.make_room_for_graphs(until)
         emitted, idle = emit(self.rows, count, self.jobs, graphs.kernel_view,
                              *self.kernel_view[2:], until, before, self.last_key + 1)
-        self.graphs.look()
+        self.graphs.find_next_due()
         self.set_active(count + emitted, self.last_key + emitted, idle)
 
     def make_room_for_graphs(self, until: float, rows: int = 0) -> None:
         """Make room for the coflows of graphs that are due by `until`, and for `rows` more."""
-        self.graphs.go_on()
+        self.graphs.resume_parked()
         count, *wanted = self.graphs.wanted(until)
-        self._make_room(rows + max(count, len(self.graphs.running)), wanted=wanted)
-
-    def make_room_to_join(self, until: float) -> None:
-        """Make room as `make_room_for_graphs`, and more for coflows that join later."""
-        self.make_room_for_graphs(until, _AHEAD)
-
-    def make_room_for_rows(self) -> None:
-        """Make room for one more coflow of each chain."""
-        self._make_room(len(self.graphs.running))
+        self.make_room(rows + max(count, len(self.graphs.running)), wanted=wanted)
 
     def set_active(self, count: int, last_key: int, idle: int) -> None:
         """Set the number of active coflows, and adjust the number of jobs that have one."""
@@ -339,8 +322,8 @@ class FlowTable:
         self.serving.suspend()
         self._fresh = False
 
-    def _make_room(self, rows: int, *demands: RoutedCoflow,
-                   wanted: Sequence[int] = (0, 0, 0)) -> None:
+    def make_room(self, rows: int, *demands: RoutedCoflow, wanted: Sequence[int] = (0, 0, 0)
+                  ) -> None:
         """Make room for this number of coflows, and for the wanted flows, hops and loads."""
         if (count := len(self.coflows)) + rows > len(self.rows):
             self.rows = np.zeros(2 * (count + rows), COFLOW)
@@ -394,23 +377,23 @@ class FlowTable:
 
     def reroute_without_process(self, moved: WithoutProcess) -> bool:
         """Reroute jobs without a process, from now on; return whether an active coflow moves."""
-        moves = moved.singles is not None and self._reroute_singles(moved.singles)
+        moves = False
+        if (singles := moved.singles) is not None:
+            place_of = np.full(len(self.jobs), -1)
+            place_of[self.coflows["job"]] = np.arange(len(self.coflows))
+            moves = self._reroute(place_of[singles.coflows["job"]], singles)
         for job, demands in moved.graphs.items():
             moves |= self._reroute_graph(job, demands)
         return moves
 
-    def _reroute_singles(self, demands: RoutedCoflow) -> bool:
-        place_of = np.full(len(self.jobs), -1)
-        place_of[self.coflows["job"]] = np.arange(len(self.coflows))
-        return self._reroute(place_of[demands.coflows["job"]], demands)
-
     def _reroute(self, places: NDArray[np.int64], demands: RoutedCoflow) -> bool:
         self.suspend_engines()
-        self._make_room(0, demands)
+        self.make_room(0, demands)
         return self._moves(places, demands)
 
     def _moves(self, places: NDArray[np.int64], demands: RoutedCoflow) -> bool:
-        moves = self.flow_arrays.reroute(self.coflows, places, demands) > 0
+        moves = progress.reroute(self.coflows, places, self.flow_arrays.arrays,
+                                 self.flow_arrays.used, demands.coflows, demands.arrays) > 0
         self._fresh &= not moves
         return moves
 
@@ -423,7 +406,7 @@ class FlowTable:
     def _reroute_graph(self, job: int, demands: Sequence[RoutedCoflow]) -> bool:
         self.suspend_engines()
         wanted = _wanted(demands)  # twice, as an active one may move as well
-        self._make_room(0, wanted=(wanted[0], 2 * wanted[1], 2 * wanted[2]))
+        self.make_room(0, wanted=(wanted[0], 2 * wanted[1], 2 * wanted[2]))
         self.graphs.reroute(job, demands, self.flow_arrays)
         active = np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0))
         moves = [self._moves(np.array([place]), demands[self.graphs.stage_of(self.coflows[place])])
@@ -501,26 +484,16 @@ class FlowTable:
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
 
-    def set_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
-        """Set the weight of each unfinished flow; see `progress.set_weights`."""
-        light, heavy, changed = progress.set_weights(
-            self.coflows, self.flows, weights, self.sharing.known)
+    def set_weights(self, weights: NDArray[np.float64], split: bool) -> tuple[float, float]:
+        """Set the weights of unfinished flows, or `split` those of coflows among their flows.
+
+        Return the least positive and the largest weight of a flow.
+        """
+        put = progress.split_weights if split else progress.set_weights
+        light, heavy, changed = put(self.coflows, self.flows, weights, self.sharing.known)
         if changed:
             self.suspend_engines()
         return light, heavy
-
-    def split_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
-        """Split each coflow's weight among its flows; see `progress.split_weights`."""
-        light, heavy, changed = progress.split_weights(self.coflows, self.flows, weights,
-                                                       self.sharing.known)
-        if changed:
-            self.suspend_engines()
-        return light, heavy
-
-    def maxmin(self, weights: NDArray[np.float64], capacity: NDArray[np.float64]
-               ) -> NDArray[np.float64]:
-        """Return the weighted max-min fair rate of each unfinished flow."""
-        return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
     def begin_sharing(self, pending: NDArray[Any]) -> MaxMinState:
         """Return the arrays of max-min sharing, with all active coflows in it.
@@ -612,11 +585,6 @@ class FlowTable:
         rates = progress.throttle_rates(self.coflows, self.flows, self.hops, self.capacity,
                                         self.used)
         return self.apply_rates(rates, now, False)
-
-    @property
-    def open_count(self) -> int:
-        """The number of unfinished flows."""
-        return int(self.coflows["open"].sum())
 
     def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of unfinished flows in `flows`, and the coflow of each."""

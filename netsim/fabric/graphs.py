@@ -18,7 +18,7 @@ from netsim.base.values import same
 from netsim.fabric.kernels import graphs as kernels
 from netsim.fabric.kernels.graphs import GraphArrays
 from netsim.fabric.records import COFLOW, GRAPH, GRAPHS, IN_GRAPH, OPERATION, STAGE, STATE
-from netsim.fabric.routed_coflow import FlowArrays, RoutedCoflow, enlarged
+from netsim.fabric.routed_coflow import FlowArrays, RoutedCoflow
 
 #: The rows of `times` and `codes` that outlast a move to larger arrays, and the fields of `head`
 #: that say how much of each is in use.
@@ -133,7 +133,7 @@ class Graphs:
         row["first"], row["stages"] = self._used, len(coflows)
         row["emitted"], row["total"], row["due"] = 0, total, due
         if (stop := self._used + len(coflows)) > len(self.stages):
-            self.stages = enlarged(self.stages[:self._used], 2 * stop)
+            self.stages = _enlarged(self.stages[:self._used], 2 * stop)
         sends, new = self._take(coflows, arrays), self.stages[self._used:stop]
         new["coflow"], new["pause"] = sends, pauses + self.coflows["overhead"][sends]
         self._used = stop
@@ -164,7 +164,7 @@ class Graphs:
             places.setdefault(coflow, first + len(places))
         self._used_coflows += len(places)
         if self._used_coflows > len(self.coflows):
-            self.coflows = enlarged(self.coflows[:first], 2 * self._used_coflows)
+            self.coflows = _enlarged(self.coflows[:first], 2 * self._used_coflows)
         self.coflows[first:self._used_coflows] = _rows_of([*places], arrays)
         return [places[coflow] for coflow in sent]
 
@@ -203,11 +203,11 @@ class Graphs:
         if 2 * chains["stages"].sum() >= self._used:
             return
         kept = _places_of(chains)
-        self.stages = enlarged(self.stages[kept], 2 * len(kept))
+        self.stages = _enlarged(self.stages[kept], 2 * len(kept))
         stages = self.stages[:len(kept)]
         coflows, stages["coflow"] = np.unique(stages["coflow"], return_inverse=True)
         self._used, self._used_coflows = len(kept), len(coflows)
-        self.coflows = enlarged(self.coflows[coflows], 2 * len(coflows))
+        self.coflows = _enlarged(self.coflows[coflows], 2 * len(coflows))
         chains["first"] = np.cumsum(chains["stages"]) - chains["stages"]
         self.of_jobs[self.running] = chains
 
@@ -220,9 +220,9 @@ class Graphs:
         """
         due = kernels.follow(completed, self.kernel_view, now, interval)
         self.next_due = min(self.next_due, due)
-        self.go_on()
+        self.resume_parked()
 
-    def go_on(self) -> None:
+    def resume_parked(self) -> None:
         """Make room for the next iterations of graphs that wait for it."""
         waits = False
         while count := int(self.arrays.head["parked"][0]):
@@ -231,14 +231,14 @@ class Graphs:
             self._lay_out(set(map(kernels.job_of.py_func, parked)))
             kernels.resume(self.kernel_view)
         if waits:
-            self.look()
+            self.find_next_due()
 
     @property
     def kernel_view(self) -> GraphArrays:
         """The arrays from which the event loop takes the next coflows."""
         return GraphArrays(self.of_jobs, self.running, self.stages, self.coflows, *self.arrays)
 
-    def look(self) -> None:
+    def find_next_due(self) -> None:
         """Find which coflow becomes valid next."""
         self.next_due = kernels.next_due(self.kernel_view)
 
@@ -266,8 +266,8 @@ class Graphs:
         else:
             self._lay_out()
         kernels.start(job, begin_s, self.kernel_view)
-        self.go_on()
-        self.look()
+        self.resume_parked()
+        self.find_next_due()
 
     def _sizes(self, job: int) -> dict[str, int]:
         """The room that a job needs in each array."""
@@ -304,12 +304,10 @@ class Graphs:
         self._room = dict.fromkeys(self._room, 0)
         for job in self._rows:
             self._place(job)
-            self._copy_iterations(before[job], old.state, self.of_jobs[job])
-
-    def _copy_iterations(self, before: Any, old: NDArray[Any], graph: Any) -> None:
-        """Copy the state of the iterations of a job."""
-        for iteration in range(graph["kept"], graph["opened"]):
-            _state_of(self.arrays.state, graph, iteration)[:] = _state_of(old, before, iteration)
+            graph = self.of_jobs[job]
+            for iteration in range(graph["kept"], graph["opened"]):
+                _state_of(self.arrays.state, graph, iteration)[:] = _state_of(
+                    old.state, before[job], iteration)
 
     def take_ended(self) -> list[tuple[int, float, float]]:
         """Return the jobs that newly ended, when each ended, and when its end is noticed."""
@@ -346,6 +344,13 @@ def _state_of(state: NDArray[Any], graph: Any, iteration: int) -> NDArray[Any]:
     return state[graph["state"] + iteration % graph["slots"] * size:][:size]
 
 
+def _enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return a larger copy of an array; the new part takes no memory until it is used."""
+    larger = np.zeros(size, array.dtype)
+    larger[:len(array)] = array
+    return larger
+
+
 def _not_due(jobs: int) -> NDArray[Any]:
     """Return GRAPH rows of jobs that never send."""
     rows = np.zeros(jobs, GRAPH)
@@ -367,5 +372,5 @@ def _rows_of(demands: Sequence[RoutedCoflow], arrays: FlowArrays) -> NDArray[Any
     rows["weight"] = [demand.weight for demand in demands]
     rows["deadline"] = [demand.deadline_s - demand.overhead_s for demand in demands]
     for k, demand in enumerate(demands):
-        arrays.copy_in(rows[k:k + 1], (demand.flows, demand.hops, demand.loads))
+        arrays.copy_in(rows[k:k + 1], demand)
     return rows

@@ -12,22 +12,15 @@ from numpy.typing import NDArray
 from netsim.base.display import telling_for
 from netsim.base.lazy import simpy
 from netsim.errors import AllocationError
-from netsim.fabric.allocation import (
-    Allocation,
-    Event,
-    as_event,
-    not_once,
-)
+from netsim.fabric.allocation import Allocation, Event, as_event, not_once
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Alarm
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.rules import NO_ORDER, RAISED, SOUND, UNSOUND, UNUSED
-from netsim.fabric.protocols import JobLabel, Running
+from netsim.fabric.protocols import Running
 from netsim.fabric.rule_code import AheadRunner, RuleError, RuleRunner
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
-
-# --- what an allocation must not be --------------------------------------------------------
 
 #: How many times in a row a policy may ask to be woken while flows have rates but no byte moves.
 _MOST_VAIN = 1000
@@ -35,19 +28,97 @@ _MOST_VAIN = 1000
 #: How many times in a row it may ask to be woken while no flow has a rate and nothing else is due.
 _MOST_IDLE = 100_000
 
+_ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 
-class AllocationChecker:
-    """Checks the answers of an allocator, and makes errors that name it."""
+#: Events after which a policy is asked, whatever its last answer.
+_AFRESH = int(Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB)
+
+
+class PolicyRunner:
+    """Asks an allocator for the rates of the flows in a table, and checks its answers."""
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
-                 table: FlowTable, alarm: Alarm) -> None:
+                 table: FlowTable, alarm: Alarm, running: Running | None,
+                 job_of: Callable[[int], Any]) -> None:
         self._env, self._network, self._table, self._alarm = env, network, table, alarm
-        self._name = allocator.title
-        self._vain = 0
-        self._left_then = b""
-        self._idle = 0
-        self._left_idle = b""
-        self.asked_s = float(env.now)  #: when the policy was last asked
+        self.allocator, self._job_of = allocator, job_of
+        self.title = f"allocator {allocator.title}"  #: in messages
+        #: The events on which it is asked.
+        self.wake_mask = int(as_event(allocator.wakes_on)) | _ALWAYS
+        self.sees_running, self._running = running is not None, running
+        self.asked_s = float(env.now)  #: when it was last asked
+        self._vain = self._idle = 0
+        self._left_then = self._left_idle = b""
+        self.answer: Allocation | None = None  #: the last; None for a rule in the loop
+        rule = allocator.compiled_rule
+        self._runner: RuleRunner | None = None
+        if rule is not None:
+            with telling_for(self.title):
+                self._runner = RuleRunner(rule, table)
+        #: The rule that the event loop asks, if the policy is one that gives an order, shares or
+        #: queues.
+        self.in_loop = self._runner if rule is not None and rule.in_loop else None
+        may_be_asked_ahead = (rule is None and allocator.asked_ahead and not self.sees_running
+                              and self.wake_mask & Event.COFLOW == Event.COFLOW)
+        #: Asks the policy from the event loop, if it may be asked ahead of the clock.
+        self.ahead = AheadRunner(table, self._ask_ahead) if may_be_asked_ahead else None
+
+    def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
+        """Return the allocator's view of a table."""
+        return FabricView(table, now, self.allocator.information, Event(happened),
+                          self._running, self.title, self._job_of)
+
+    def stands(self, happened: int) -> bool:
+        """Whether the last answer of the policy stands, because only capacities have changed.
+
+        Rates, and shares of a policy in Python, which may exceed these capacities, do not stand.
+        Nor do weights of flows, some of which may have ended since.
+        """
+        asks = _AFRESH | self.wake_mask & Event.FLOW_DONE
+        if happened & asks or not happened & Event.CAPACITY:
+            return False
+        if self.in_loop is not None:
+            return self.in_loop.rule.gives != "shares"
+        answer = self.answer
+        return (answer is not None and answer.rates is None and answer.shares is None
+                and np.ndim(0 if answer.weights is None else answer.weights) == 0)
+
+    def ask(self, now: float, happened: int) -> Allocation:
+        """Return the allocator's answer, after checking its form."""
+        self.asked_s = now
+        if self._runner is None:
+            view = self.view(self._table, now, happened)
+            try:
+                self.answer = self.allocator.allocate(view)
+            except AllocationError as error:  # of an answer that contradicts itself
+                raise self.refuse(f"cannot answer: {error}") from error
+            self._check(self.answer, view)
+            return self.answer
+        try:
+            self._runner.ask(now)
+        except RuleError as error:
+            raise self.refuse(str(error)) from error
+        self.answer = self._runner.allocation()
+        return self.answer
+
+    def _ask_ahead(self, now: float) -> Allocation:
+        return self.ask(now, Event.COFLOW_VALID | Event.COFLOW_DONE)
+
+    def fault(self, runner: RuleRunner, link: int) -> AllocationError | None:
+        """Make the error for a fault that the event loop has found; None without one."""
+        if link == SOUND:
+            return None
+        if link in (UNSOUND, UNUSED, RAISED):
+            return self.refuse(runner.fault(link))
+        return self.infeasible(runner.given(link), link)
+
+    def note(self) -> Mapping[str, float] | None:
+        """The values that the policy inferred for its last decision."""
+        if self._runner is not None:
+            return self._runner.note
+        return None if self.answer is None else self.answer.note
+
+    # --- what an answer must not be --------------------------------------------------
 
     @property
     def _now(self) -> float:
@@ -56,9 +127,9 @@ class AllocationChecker:
 
     def refuse(self, what: str) -> AllocationError:
         """Return an error that names the allocator, its fault and the time."""
-        return AllocationError(f"allocator {self._name} at t = {self._now:g} s {what}")
+        return AllocationError(f"{self.title} at t = {self._now:g} s {what}")
 
-    def check(self, allocation: Allocation, view: FabricView) -> None:
+    def _check(self, allocation: Allocation, view: FabricView) -> None:
         """Raise an error unless the answer is an allocation that this policy may give now."""
         if not isinstance(allocation, Allocation):
             raise self.refuse(f"returned {type(allocation).__name__}, not an Allocation")
@@ -120,16 +191,13 @@ class AllocationChecker:
 
 
 # --- weights -------------------------------------------------------------------------------
-
 #: Of weights that are further apart, the small ones would be lost in sums with the large ones.
 _MOST_RATIO = 1e12
 
 
-def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
-    """Set the weights of an allocation; return a description of what is wrong, if anything.
-
-    There are `flows` unfinished flows.
-    """
+def weigh(table: FlowTable, allocation: Allocation) -> str | None:
+    """Set the weights of an allocation; return a description of what is wrong, if anything."""
+    flows = int(table.coflows["open"].sum())
     if allocation.coflow_weights is not None:
         given, wanted, name = allocation.coflow_weights, len(table.coflows), "coflow_weights"
         allowed = np.isfinite(given) & (given > 0)
@@ -144,99 +212,9 @@ def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
     if not allowed.all():
         return (f"returned {given[~allowed][0]!r}; {name} must be finite and "
                 + ("more than 0" if name == "coflow_weights" else "not negative"))
-    light, heavy = (table.set_weights(given) if name == "weights" else table.split_weights(given))
+    light, heavy = table.set_weights(given, split=name == "coflow_weights")
     table.sharing.decide(allocation.decisions == "flow")
     if heavy > _MOST_RATIO * light:
         return (f"returned weights from {light:g} to {heavy:g}; the largest must not exceed "
                 f"{_MOST_RATIO:g} times the least")
     return None
-
-
-# --- the allocator of a fabric -------------------------------------------------------------
-
-_ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
-
-#: Events after which a policy is asked, whatever its last answer.
-_AFRESH = int(Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB)
-
-
-class PolicyRunner:
-    """Asks an allocator for the rates of the flows in a table."""
-
-    def __init__(self, allocator: Allocator, table: FlowTable, running: Running | None,
-                 checker: AllocationChecker, job_of: Callable[[int], Any] = JobLabel) -> None:
-        self.allocator, self.checker = allocator, checker
-        self.title = f"allocator {allocator.title}"  #: in messages
-        self._table, self._job_of = table, job_of
-        self.hears = int(as_event(allocator.wakes_on)) | _ALWAYS  #: the events on which it is asked
-        self.sees_running = running is not None
-        self._running = running
-        self.answer: Allocation | None = None  #: the last; None for a rule in the loop
-        rule = allocator.compiled_rule
-        self._runner: RuleRunner | None = None
-        if rule is not None:
-            with telling_for(self.title):
-                self._runner = RuleRunner(rule, table)
-        #: The rule that the event loop asks, if the policy is one that gives an order, shares or
-        #: queues.
-        self.in_loop = self._runner if rule is not None and rule.in_loop else None
-        may_be_asked_ahead = (rule is None and allocator.asked_ahead and not self.sees_running
-                              and self.hears & Event.COFLOW == Event.COFLOW)
-        #: Asks the policy from the event loop, if it may be asked ahead of the clock.
-        self.ahead = AheadRunner(table, self._ask_ahead) if may_be_asked_ahead else None
-
-    def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
-        """Return the allocator's view of a table."""
-        return FabricView(table, now, self.allocator.information, Event(happened),
-                          self._running, self.title,
-                          self._job_of)
-
-    def stands(self, happened: int) -> bool:
-        """Whether the last answer of the policy stands, because only capacities have changed.
-
-        Rates, and shares of a policy in Python, which may exceed these capacities, do not stand.
-        Nor do weights of flows, some of which may have ended since.
-        """
-        asks = _AFRESH | self.hears & Event.FLOW_DONE
-        if happened & asks or not happened & Event.CAPACITY:
-            return False
-        if self.in_loop is not None:
-            return self.in_loop.rule.gives != "shares"
-        answer = self.answer
-        return (answer is not None and answer.rates is None and answer.shares is None
-                and np.ndim(0 if answer.weights is None else answer.weights) == 0)
-
-    def ask(self, now: float, happened: int) -> Allocation:
-        """Return the allocator's answer, after checking its form."""
-        self.checker.asked_s = now
-        if self._runner is None:
-            view = self.view(self._table, now, happened)
-            try:
-                self.answer = self.allocator.allocate(view)
-            except AllocationError as error:  # of an answer that contradicts itself
-                raise self.checker.refuse(f"cannot answer: {error}") from error
-            self.checker.check(self.answer, view)
-            return self.answer
-        try:
-            self._runner.ask(now)
-        except RuleError as error:
-            raise self.checker.refuse(str(error)) from error
-        self.answer = self._runner.allocation()
-        return self.answer
-
-    def _ask_ahead(self, now: float) -> Allocation:
-        return self.ask(now, Event.COFLOW_VALID | Event.COFLOW_DONE)
-
-    def fault(self, runner: RuleRunner, link: int) -> AllocationError | None:
-        """Make the error for a fault that the event loop has found; None without one."""
-        if link == SOUND:
-            return None
-        if link in (UNSOUND, UNUSED, RAISED):
-            return self.checker.refuse(runner.fault(link))
-        return self.checker.infeasible(runner.given(link), link)
-
-    def note(self) -> Mapping[str, float] | None:
-        """The values that the policy inferred for its last decision."""
-        if self._runner is not None:
-            return self._runner.note
-        return None if self.answer is None else self.answer.note

@@ -131,18 +131,6 @@ class JobLabel(NamedTuple):
     group: int | str | None = None
 
 
-def labels_of(jobs: NDArray[np.int64], job_of: Callable[[int], Any], name: str, dtype: type
-              ) -> NDArray[Any]:
-    """Return an attribute of jobs, such as ``"id"``, as a read-only array.
-
-    `job_of` takes the number of a job, and returns an object like a `JobLabel`.
-    """
-    found: NDArray[Any] = np.empty(len(jobs), dtype)
-    found[:] = [getattr(job_of(job), name) for job in jobs.tolist()]
-    found.flags.writeable = False
-    return found
-
-
 class JobHosts(NamedTuple):
     """Jobs and their hosts: one entry per job and host, in order of (job, host); read-only."""
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.base.values import same
 from netsim.errors import InputError
 from netsim.fabric.kernels.binding import bind, bottlenecks
-from netsim.fabric.kernels.progress import copy_in, copy_in_place, move, reroute
+from netsim.fabric.kernels.progress import copy_in, copy_in_place, move
 from netsim.fabric.records import FLOW, HOP, LOAD
 from netsim.network import Topology
 from netsim.workload import Flows
@@ -168,6 +168,11 @@ class RoutedCoflow:
                             self.overhead_s, float(coflows[0]["payload"]))
 
     @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The flows, hops and loads."""
+        return self.flows, self.hops, self.loads
+
+    @property
     def empty_until_s(self) -> float:
         """Seconds from the coflow's begin until its messages without bytes arrive; 0 if none."""
         return max(float(self.coflows["arrives"][0]), 0.0)
@@ -239,20 +244,6 @@ class FlowArrays:
         for rows in live:
             move(rows, old, self.arrays, self.used)
 
-    def reroute(self, rows: NDArray[Any], places: NDArray[np.int64], demands: RoutedCoflow
-                ) -> int:
-        """Reroute some coflows; there must be room. See `kernels.progress.reroute`."""
-        changed: int = reroute(rows, places, self.arrays, self.used, demands.coflows,
-                               (demands.flows, demands.hops, demands.loads))
-        return changed
-
-    def copy_in(self, rows: NDArray[Any], parts: tuple[NDArray[Any], ...]) -> None:
-        """Append the flows, hops and loads of some coflows; see `kernels.progress.copy_in`."""
-        copy_in(self.arrays, self.used, rows, parts)
-
-
-def enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return a larger copy of an array; the new part takes no memory until it is used."""
-    larger = np.zeros(size, array.dtype)
-    larger[:len(array)] = array
-    return larger
+    def copy_in(self, rows: NDArray[Any], demand: RoutedCoflow) -> None:
+        """Append the flows, hops and loads of the coflows in `rows`; there must be room."""
+        copy_in(self.arrays, self.used, rows, demand.arrays)

@@ -147,10 +147,11 @@ def compiled_rule(rule: Rule) -> CompiledRule:
 def _refuse_writes(rule: Rule) -> None:
     """Refuse a rule that sets fields of rows; whole columns are read-only arrays already."""
     for function in functions_in(rule.function):
-        for name, line in _fields_set_in(function):
-            raise InputError(
-                f"{rule.name} writes the column {name!r} ({function.__code__.co_filename}, "
-                f"line {line}), which it may only read: it fills in order")
+        for name, line, writes in _columns_used_in(function):
+            if writes:
+                raise InputError(
+                    f"{rule.name} writes the column {name!r} ({function.__code__.co_filename}, "
+                    f"line {line}), which it may only read: it fills in order")
 
 
 def _refuse_result(rule: Rule, returned: Any) -> NoReturn:
@@ -184,13 +185,6 @@ def _no_column(rule: Rule, name: str) -> str:
     return (f"there is no column {name!r}{rule.line_of(name)}; choose from: "
             f"of coflows {', '.join(COFLOWS.names or ())}; of jobs "
             + ", ".join(JOBS.names or ()))
-
-
-def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
-    """Yield the columns of which a function sets single fields, and the line of each."""
-    for name, line, writes in _columns_used_in(function):
-        if writes:
-            yield name, line
 
 
 @cache

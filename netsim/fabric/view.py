@@ -25,7 +25,7 @@ from netsim.fabric.allocation import (
     numbers,
     sees,
 )
-from netsim.fabric.protocols import JobHosts, JobLabel, Running, labels_of
+from netsim.fabric.protocols import JobHosts, JobLabel, Running
 from netsim.fabric.records import DUST, ROUNDINGS
 from netsim.ties import merge_equal, rank
 
@@ -46,11 +46,6 @@ _NEEDS: dict[str, Information] = {
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array
-
-
-def _known(values: Floats) -> Floats:
-    """Return values with 1 in place of those that are not known."""
-    return np.where(values > 0, values, 1.0)
 
 
 class FabricView:
@@ -230,20 +225,25 @@ class FabricView:
         """
         return kernels.blocks.ports(self._rows, self._table.flows, unfinished)
 
+    def _labels(self, name: str, dtype: type) -> NDArray[Any]:
+        found: NDArray[Any] = np.empty(len(self), dtype)
+        found[:] = [getattr(self._job_of(job), name) for job in self.job.tolist()]
+        return _locked(found)
+
     @cached_property
     def job_id(self) -> Ints:
         """The id of the job of each coflow, as in the workload and in results. Shape (C,)."""
-        return labels_of(self.job, self._job_of, "id", np.int64)
+        return self._labels("id", np.int64)
 
     @cached_property
     def job_name(self) -> NDArray[np.object_]:
         """The name of the job of each coflow, a string. Shape (C,)."""
-        return labels_of(self.job, self._job_of, "name", object)
+        return self._labels("name", object)
 
     @cached_property
     def job_group(self) -> NDArray[np.object_]:
         """The group of the job of each coflow: a name, a number, or None. Shape (C,)."""
-        return labels_of(self.job, self._job_of, "group", object)
+        return self._labels("group", object)
 
     @cached_property
     def job_arrival_s(self) -> Floats:
@@ -302,9 +302,9 @@ class FabricView:
         """
         self._check_shows("job_service")
         jobs = self._table.jobs
-        left = jobs["ahead"] * _known(jobs["per_gamma"])
+        left = jobs["ahead"] * np.where(jobs["per_gamma"] > 0, jobs["per_gamma"], 1.0)
         np.add.at(left, self.job, self.gamma)
-        return _locked((left * _known(jobs["gpus"]))[self.job])
+        return _locked((left * np.where(jobs["gpus"] > 0, jobs["gpus"], 1.0))[self.job])
 
     # --- flows and links -------------------------------------------------------------
 
@@ -459,8 +459,9 @@ class FabricView:
         table = self._table
         weights = np.full(self.flows, weights) if np.ndim(weights) == 0 else weights
         weights = amounts("weights", weights, self.flows)
-        return table.maxmin(weights, amounts(
-            "capacity", table.capacity if capacity is None else capacity, len(table.capacity)))
+        capacity = amounts("capacity", table.capacity if capacity is None else capacity,
+                           len(table.capacity))
+        return kernels.blocks.maxmin(self._rows, table.flows, table.hops, capacity, weights)
 
     def rates(self, allocation: Allocation) -> Floats:
         """Return the bytes per second that an allocation gives each flow. Shape (F,).

@@ -208,7 +208,7 @@ class OnCluster(Run):
         self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
         self.recorder.add_job(index, CoflowNumbers(workload, emitted=self.fabric is not None))
         if self.fabric is not None:
-            self.fabric.add_job(index, job.arrival_s, workload.jobs[index].ranks)
+            self.fabric.table.insert_job(index, job.arrival_s, workload.jobs[index].ranks)
         if hasattr(self.decider, "add_job"):
             self.decider.add_job(index, self._context)
         self.engine.add_job(index, workload.jobs)

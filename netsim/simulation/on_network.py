@@ -214,7 +214,7 @@ class OnNetwork(Run):
         self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
         self.recorder.add_job(index, numbers)
         self.singles.add_job(index)
-        self.fabric.add_job(index, job.arrival_s, workload.jobs[index].ranks)
+        self.fabric.table.insert_job(index, job.arrival_s, workload.jobs[index].ranks)
         self._arrivals.add(index, job.arrival_s)
         if self._arrival_events is not None:
             self._arrival_events.add(index, job.arrival_s)

@@ -105,7 +105,7 @@ def test_share_out(view, data, gives, stretch):
     """What a compiled rule has answered becomes shares, as its form says."""
     count, table = len(view), view._table
     runner = RuleRunner(dataclasses.replace(unasked().compiled_rule, gives=gives, stretch=stretch),
-                    table)
+                        table)
     order = data.draw(st.permutations(range(count)))
     # As coflows; the rule says the same by places in the order, if it gives an order.
     shares, most = feasible_base(data, view), per_coflow(data, view)
