@@ -100,16 +100,6 @@ class FabricProcess:
     def stepwise(self, value: bool) -> None:
         self._loop.stepwise = value
 
-    @property
-    def answer(self) -> Allocation | None:
-        """The allocator's last answer; see `PolicyRunner.answer`."""
-        return self._policy.answer
-
-    @property
-    def decided_s(self) -> float:
-        """When the allocator was last asked, in seconds."""
-        return self._policy.asked_s
-
     # --- what jobs call --------------------------------------------------------------
 
     def submit(self, job: int, demand: RoutedCoflow, order: int = 0,
@@ -204,7 +194,7 @@ class FabricProcess:
 
     def _take(self, allocator: Allocator) -> None:
         self.allocator = allocator
-        self._policy = PolicyRunner(
+        self.policy = PolicyRunner(
             self._env, self.network, allocator, self.table, self._alarm,
             self.running if allocator.sees_running else None, self._job_of)
 
@@ -233,7 +223,7 @@ class FabricProcess:
     def close(self) -> None:
         """Drop all references, which form cycles that Python would only free much later."""
         if vars(self):  # else it has been closed before
-            vars(self._policy).clear()
+            vars(self.policy).clear()
             vars(self).clear()
 
     def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
@@ -249,7 +239,7 @@ class FabricProcess:
         """Return the view that the allocator would get now."""
         table, _ = self.look()
         table.remove_finished()  # though that is not noticed yet
-        return self._policy.view(table, self._env.now, self._happened)
+        return self.policy.view(table, self._env.now, self._happened)
 
     def pending(self) -> list[tuple[int, float, float]]:
         """Return job, validity and deadline of coflows that are not complete, the oldest first."""
@@ -265,7 +255,7 @@ class FabricProcess:
         return Running(self._see_jobs)
 
     def _see_jobs(self) -> None:
-        if self._policy.sees_running:
+        if self.policy.sees_running:
             self._happen(_JOB)
 
     def _happen(self, event: int) -> None:
@@ -280,7 +270,7 @@ class FabricProcess:
 
     def _on_alarm(self) -> None:
         """Do what is due: call `notify`, resume the event loop, or process the events of now."""
-        with telling_for(self._policy.title):
+        with telling_for(self.policy.title):
             if self._notify_at <= self._env.now:
                 self._notify()
             elif not self._called and self._env.now < self._due:
@@ -317,7 +307,7 @@ class FabricProcess:
     def _act(self) -> None:
         """Move bytes until now, report to jobs what has completed, and decide again."""
         self._called = False
-        if (ahead := self._policy.ahead) is not None and ahead.pending is not None:
+        if (ahead := self.policy.ahead) is not None and ahead.pending is not None:
             allocation, ahead.pending = ahead.pending, None
             self._shows = True
             self._put_in_force(allocation)
@@ -341,7 +331,7 @@ class FabricProcess:
             self._happened |= _COFLOW_VALID
         if self._revisit_at <= self._env.now + self._grid.slack():
             self._happened |= _REVISIT
-        if self._happened & self._policy.wake_mask:
+        if self._happened & self.policy.wake_mask:
             self._decide()
         elif self._runs_ahead and self._happened & _FLOW_DONE and not self._rows_stand():
             if self._run_ahead():  # a coflow has reached its limit as the flow ended
@@ -359,7 +349,7 @@ class FabricProcess:
 
     def _rows_stand(self) -> bool:
         """Whether links are shared at coflow events only, with rates stored in the rows alone."""
-        return (self.answer is not None and self.answer.decisions == "coflow"
+        return (self.policy.answer is not None and self.policy.answer.decisions == "coflow"
                 and self.table.sharing.current is None)
 
     def _set_alarm(self) -> None:
@@ -485,32 +475,32 @@ class FabricProcess:
         now = self._env.now
         self._admit()
         happened, self._happened = self._happened, 0
-        hopeless = self._policy.see_progress(happened == _REVISIT, self._next)
+        hopeless = self.policy.see_progress(happened == _REVISIT, self._next)
         self._next = self._revisit_at = self._asks_at = math.inf
         if hopeless or not len(self.table.coflows):
             return
-        self._policy.asked_s, self._shows = now, True
-        stands = self._policy.stands(happened)
-        if self._policy.in_loop is not None:
+        self.policy.asked_s, self._shows = now, True
+        stands = self.policy.stands(happened)
+        if self.policy.in_loop is not None:
             if not stands:
-                self._follow_rule(self._policy.in_loop)
+                self._follow_rule(self.policy.in_loop)
                 return
-            with self._policy.in_loop.held():
-                self._follow_rule(self._policy.in_loop, only_now=True)
+            with self.policy.in_loop.held():
+                self._follow_rule(self.policy.in_loop, only_now=True)
             return
         if self._persistent:
             self.decisions += 1
             if self._observer is not None:
-                self._observer.decided(now, self.table, self._policy.note)
-            assert self.answer is not None
-            self.table.sharing.decide(self.answer.decisions == "flow")
+                self._observer.decided(now, self.table, self.policy.note)
+            assert self.policy.answer is not None
+            self.table.sharing.decide(self.policy.answer.decisions == "flow")
             self._run_ahead()
             return
-        if stands and self.answer is not None:
-            self._put_in_force(self.answer)
+        if stands and self.policy.answer is not None:
+            self._put_in_force(self.policy.answer)
             return
         try:
-            answer = self._policy.ask(now, happened)
+            answer = self.policy.ask(now, happened)
         except Undecided:
             self._happened = happened
             self._wake(now)
@@ -529,19 +519,19 @@ class FabricProcess:
         self._runs_ahead = not allocation.in_step and allocation.rates is None
         self._service, self._runner = allocation.service, None
         self._serves = allocation.service is not None
-        if allocation.in_step and self._policy.ahead is not None:
-            self._policy.ahead.take(allocation)
-            self._follow_rule(self._policy.ahead)
+        if allocation.in_step and self.policy.ahead is not None:
+            self.policy.ahead.take(allocation)
+            self._follow_rule(self.policy.ahead)
             return
         self.decisions += 1
         if self._observer is not None:  # before flows end ahead of the clock
-            self._observer.decided(now, self.table, self._policy.note)
+            self._observer.decided(now, self.table, self.policy.note)
         self._asks_at = self._grid.due(allocation.revisit_at)
         self._revisit_at = self._asks_at
         self._persistent = allocation.persistent and self._asks_at == math.inf
         if self._runs_ahead:
             if self._service is None and (wrong := weigh(self.table, allocation)):
-                raise self._policy.refuse(wrong)
+                raise self.policy.refuse(wrong)
             self._run_ahead()
             return
         table, check = self.table, self._check
@@ -555,7 +545,7 @@ class FabricProcess:
             given, found = allocation.rates, table.apply_rates(allocation.rates, now, check)
         next_flow, next_coflow, link = found
         if link != SOUND:
-            raise self._policy.infeasible(given, link)
+            raise self.policy.infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
 
     def _follow_rule(self, runner: RuleRunner, decides: bool = True, only_now: bool = False
@@ -576,10 +566,10 @@ class FabricProcess:
             loop.follow_rule(runner, self._env.now, until, self.table.next_pending, self._check,
                              decides)
         except RuleError as error:
-            self._policy.asked_s = loop.now
-            raise self._policy.refuse(str(error)) from error
-        self._policy.asked_s = loop.now
-        if (fault := self._policy.fault(runner, loop.link)) is not None:
+            self.policy.asked_s = loop.now
+            raise self.policy.refuse(str(error)) from error
+        self.policy.asked_s = loop.now
+        if (fault := self.policy.fault(runner, loop.link)) is not None:
             raise fault
         self._expect_next(loop.end)
         self._revisit_at = self._asks_at = self._grid.due(
@@ -588,7 +578,7 @@ class FabricProcess:
             self._revisit_at = min(self._asks_at, self._grid.due(loop.limit_at))
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
-        return next_flow if self._runs_ahead or self._policy.wake_mask & _FLOW_DONE else next_coflow
+        return next_flow if self._runs_ahead or self.policy.wake_mask & _FLOW_DONE else next_coflow
 
     def _run_ahead(self) -> bool:
         """Run with the allocation in force, ahead of the clock until another event is due.
@@ -648,4 +638,4 @@ class FabricProcess:
         if now > start:
             self._observer.moved(start, now, carried)
         if decisions and self._pause != NEVER:
-            self._observer.decided(now, self.table, self._policy.note)
+            self._observer.decided(now, self.table, self.policy.note)

@@ -46,7 +46,7 @@ class PolicyRunner:
         #: The events on which it is asked.
         self.wake_mask = int(as_event(allocator.wakes_on)) | _ALWAYS
         self.sees_running, self._running = running is not None, running
-        self.asked_s = float(env.now)  #: when it was last asked
+        self.asked_s = float(env.now)  #: when it was last asked, in seconds
         self._vain = self._idle = 0
         self._left_then = self._left_idle = b""
         self.answer: Allocation | None = None  #: the last; None for a rule in the loop

@@ -237,7 +237,7 @@ class OnCluster(Run):
     def stalled(self) -> StalledError:
         if self.fabric is not None and (pending := self.fabric.pending()):
             jobs = dict.fromkeys(self.workload.jobs[job].id for job, *_ in pending)
-            said = [f"stalled at t = {self.fabric.decided_s:g} s: allocator "
+            said = [f"stalled at t = {self.fabric.policy.asked_s:g} s: allocator "
                     f"{type(self.fabric.allocator).__name__} gives no bandwidth to {len(pending)} "
                     f"pending coflows, of {len(jobs)} jobs: {listed(map(str, jobs))}"]
             return StalledError("; ".join(said + dead_links(self.fabric)))

@@ -276,7 +276,7 @@ class OnNetwork(Run):
                 for job, hosts in waiting))
         for job in self.jobs:
             problems += [f"job {jobs[job.index].id}, {each}" for each in job.stuck()[:_MOST_STUCK]]
-        return StalledError(f"stalled at t = {self.fabric.decided_s:g} s: " + "; ".join(
+        return StalledError(f"stalled at t = {self.fabric.policy.asked_s:g} s: " + "; ".join(
             [*problems, "a run that may leave some needs an end, `until`"]))
 
     def cost(self) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
     """
     if not fabric.decisions:
         return {}
-    answer, allocator = fabric.answer, fabric.allocator
+    answer, allocator = fabric.policy.answer, fabric.allocator
     how = str(allocator.leftover) or _given_by(answer)
     if answer is None:  # a rule that the event loop asks
         rule = allocator.compiled_rule

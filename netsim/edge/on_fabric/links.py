@@ -253,6 +253,6 @@ class EdgeLinks:
         """Make the error for flows that get no bandwidth although no event is left."""
         pending = sorted({self._setting.jobs[job].id for job, _, _ in self.fabric.pending()})
         return StalledError(
-            f"stalled at t = {self.fabric.decided_s:g} s: allocator "
+            f"stalled at t = {self.fabric.policy.asked_s:g} s: allocator "
             f"{self.fabric.allocator.title} gives no bandwidth to the flows of jobs "
             f"{', '.join(map(str, pending[:5]))}, and no other event is pending")
