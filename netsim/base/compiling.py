@@ -34,6 +34,9 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
 #: The dispatchers of all kernels that Python has called.
 _kernels: list[Any] = []
 
+#: How often each of them has been compiled, and stored with a digest.
+_sealed: dict[Any, int] = {}
+
 #: Held by the thread that changes settings, of Numba and of Python, which all threads share.
 _settings = threading.RLock()
 
@@ -240,6 +243,7 @@ def compiling(function: Callable[..., Any]) -> Iterator[bool]:
                     display.ended()
         if not stored:
             _seal(function)
+        _seal_new()
 
 
 @contextmanager
@@ -322,10 +326,12 @@ def _seal(function: Callable[..., Any]) -> None:
 
 
 @atexit.register
-def _seal_all() -> None:
-    """Seal what has been compiled for more types since its first call."""
+def _seal_new() -> None:
+    """Seal what has been compiled since, for other kernels or for more types."""
     for kernel in _kernels:
-        if kernel.stats.cache_misses:
+        misses = kernel.stats.cache_misses.total()
+        if misses > _sealed.get(kernel, 0):
+            _sealed[kernel] = misses
             _seal(kernel.py_func)
 
 

@@ -59,7 +59,7 @@ _LOOPS = {MaxMinState: Direct(max_min.run), PriorityState: Direct(priority.run),
           FlowOrderState: Direct(flow_order.run),
           ProportionalState: Direct(proportional.run)}
 
-_serve_by = Direct(priority.serve_by)
+_run_ahead, _serve_by = Direct(proportional.run_ahead), Direct(priority.serve_by)
 
 #: After this many steps times rows of coflows and flows, a kernel returns for Python to handle
 #: signals: within half a second.
@@ -287,12 +287,13 @@ class EventLoop:
         tables = Tables(rows, jobs, arrays, used, table.graphs.kernel_view, pending, self._finished,
                         self._done, table.capacity, carried)
         steps = 1 + _WORK // (len(rows) + int(table.flow_arrays.used[0]))
-        # A policy that is asked in Python has no rule, and so another type of engine.
-        kind = isinstance(engine, ProportionalState) and engine.rule.function is None
+        run = _LOOPS[type(engine)]
+        if isinstance(engine, ProportionalState) and engine.rule.function is None:
+            run = _run_ahead
         while True:
             loop["steps"] = steps
             if rule is None:
-                _LOOPS[type(engine)](kind, engine, loop, tables)
+                run(None, engine, loop, tables)
             else:
                 new = _serve_by(None, rule, engine, loop, tables)
                 engine = engine if new is None else PriorityState(*new)

@@ -72,7 +72,7 @@ class PriorityEngine:
         The rows have the current places of flows; the first flow of each coflow was at `before`.
         """
         engine = self.current
-        if engine is None or not len(coflows):
+        if not isinstance(engine, PriorityState | FlowOrderState) or not len(coflows):
             return
         # The last flow of a `FlowOrderState` is a dummy.
         flows = engine.flows if isinstance(engine, PriorityState) else engine.flows[:-1]

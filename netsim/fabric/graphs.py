@@ -77,7 +77,7 @@ def _no_operations(room: int = 0) -> OperationArrays:
 class Graphs:
     """The graphs that run, and the coflows that they send; see `netsim.fabric.kernels.graphs`.
 
-    In kernels, all of them are chains: a graph of operations is one that is never due itself.
+    All have a GRAPH row each: chains, and graphs of operations, which are never due as chains.
     """
 
     def __init__(self, jobs: int) -> None:

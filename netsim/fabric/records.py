@@ -124,7 +124,7 @@ GRAPHS = row_type([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", 
 #: ``removed`` coflows have gone from the rows, ``ended`` flows have ended, and there were
 #: ``decisions``. ``finished`` coflows have completed and are not noticed yet. The loop
 #: ``admits_arrivals``, and so goes on past coflow events, and ``removes_finished`` coflows from the
-#: rows; or it is to ``advance_only``: to move bytes until ``observed_at``. With ``simultaneous``,
+#: rows. With ``advance_only``, it only moves bytes until ``observed_at``; with ``simultaneous``,
 #: flows that end within a few roundings end at once. ``decides`` says that the next rates are a
 #: decision, ``reason`` why the loop has stopped, ``link`` which link is overloaded, ``shows`` that
 #: coflows have come, begun or ended, or that there was a decision: with ``stepwise``, the loop is

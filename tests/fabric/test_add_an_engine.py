@@ -29,8 +29,9 @@ class Even(netsim.Allocator):
         return netsim.Allocation(service=PriorityService(np.arange(len(view)), backfill="greedy"))
 
 
-def begin(_, coflows, arrays, capacity, service, interval):
-    return even_engine.state_of(coflows, arrays[0], len(capacity))
+def begin(self, coflows, arrays, capacity, service, interval):
+    self.current = even_engine.state_of(coflows, arrays[0], len(capacity))
+    return self.current
 
 
 @pytest.fixture

@@ -537,3 +537,42 @@ def test_a_view_of_a_blind_policy_tells_no_sizes_by_a_service():
                     PriorityService([0], backfill="greedy", by_size=True)):
         with pytest.raises(AllocationError, match="needs flow sizes"):
             view.serve(service)
+
+
+class WeighsOtherwise(netsim.Allocator):
+    """Weighs coflows at first, and flows from the first end on."""
+
+    def allocate(self, view):
+        if view.now < 0.9:
+            return netsim.Allocation(coflow_weights=np.ones(len(view)))
+        return netsim.Allocation(weights=np.full(int(view.flows), 2.0))
+
+
+def of_one_stage(job, flows, arrival_s=0.0):
+    return netsim.JobSpec(job, arrival_s, hosts=range(64), stages=[netsim.Stage("s", flows)])
+
+
+def test_weights_of_flows_after_those_of_coflows():
+    """A coflow that loses a flow and its own weight at the same time has no weight to split.
+
+    At 10 bytes/s per port, 0->1 and 1->0 are alone and end at 1 s. Up to there and after it, 4->3
+    and 4->5 share port 4, 5 bytes/s each, so that 2->3 has the other 5 of port 3. 4->5 ends after
+    40/5 = 8 s, and 2->3 and 4->3 go on to share port 3, until 80/5 = 16 s.
+    """
+    jobs = [of_one_stage(0, [(0, 1, 10.0), (2, 3, 80.0)]), of_one_stage(1, [(1, 0, 10.0)]),
+            of_one_stage(2, [(4, 3, 80.0)]), of_one_stage(3, [(4, 5, 40.0)])]
+    result = netsim.simulate(netsim.big_switch(64, 10.0), jobs, allocator=WeighsOtherwise())
+    np.testing.assert_allclose(result.jobs["finish_s"], [16, 1, 16, 8], rtol=1e-12)
+
+
+def test_weights_of_flows_after_those_of_coflows_on_longer_paths():
+    """120 flows of 10 bytes from 20 hosts to 6, from 1 s on: 200 bytes for each of the 6.
+
+    2->3 is alone, and ends after 8 s.
+    """
+    crowd = [(src, dst, 10.0) for src in range(20, 40) for dst in range(40, 46)]
+    jobs = [of_one_stage(0, [(0, 1, 10.0), (2, 3, 80.0)]), of_one_stage(1, [(1, 0, 10.0)]),
+            of_one_stage(2, [(4, 5, 80.0)]), of_one_stage(3, crowd, 1.0)]
+    result = netsim.simulate(netsim.leaf_spine(2, 32, 32, 10.0), jobs,
+                             allocator=WeighsOtherwise())
+    np.testing.assert_allclose(result.jobs["finish_s"], [8, 1, 8, 21], rtol=1e-12)

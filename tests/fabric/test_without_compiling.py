@@ -38,12 +38,15 @@ def square_roots(coflows, jobs, now, order):
 
 
 class Alternating(netsim.Allocator):
-    """Rates from Python, asked at each end of a flow."""
+    """Weights of coflows, weights of flows and rates by turns, asked at each end of a flow."""
 
     wakes_on = "flow"
 
     def allocate(self, view):
-        return netsim.Allocation(rates=view.maxmin())
+        flows = int(view.flows)
+        return (netsim.Allocation(coflow_weights=np.ones(len(view))) if flows % 3 == 0
+                else netsim.Allocation(weights=np.full(flows, 2.0)) if flows % 3 == 1
+                else netsim.Allocation(rates=view.maxmin()))
 
 
 #: One for each engine and form of an allocation.

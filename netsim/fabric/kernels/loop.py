@@ -47,7 +47,7 @@ NOTICE_SLACK = 1.001 * GRID_SLACK
 #: - BREATHES: for Python to handle signals, such as Ctrl-C
 WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS, POLICY, REACHES_LIMIT, BREATHES = range(11)
 
-#: The loop has not stopped; nor if coflows have been admitted.
+#: The loop goes on; it goes on, and coflows have been admitted.
 _GOES, _JOINS = -1, -2
 
 #: The reasons for which the loop is held: it resumes from where it is.
@@ -228,8 +228,8 @@ def _move(engine, loop, tables, slack):
 
 
 @inlined
-def _look_ahead(loop, limit_in, tables):
-    """Find when the next event is noticed, with a limit reached in `limit_in` seconds.
+def _look_ahead(loop, limit_dt, tables):
+    """Find when the next event is noticed, with a limit reached in `limit_dt` seconds.
 
     Return why the loop stops, or `_GOES`, and whether coflows come before the next end.
     """
@@ -238,7 +238,7 @@ def _look_ahead(loop, limit_in, tables):
     arrival = _next_arrival(loop, tables.pending)
     joins = max(_observed(arrival, loop), arrival)
     noticed = min(_observed(loop.end, loop), joins)
-    loop.limit_at = loop.now + limit_in
+    loop.limit_at = loop.now + limit_dt
     reaches = loop.limit_at <= loop.end and loop.limit_at < joins
     if noticed >= loop.bound or (noticed == np.inf and not reaches):
         return WAITS, False

@@ -338,7 +338,7 @@ def throttle_rates(coflows, flows, hops, capacity, used):
 def copy_rows(target, at, source, first, count):
     """Copy `count` rows of `source`, from `first` on, to those of `target` from `at` on.
 
-    All copies are made here, as each is compiled to an instruction for every byte of a row.
+    Copies of long rows are made here, as each is compiled to an instruction for every byte.
     """
     for k in range(count):
         target[at + k] = source[first + k]
@@ -383,7 +383,7 @@ def set_weights(coflows, flows, weights, known):
     for c in range(len(coflows)):
         row = coflows[c]
         changed |= row.key <= known and row.split > 0.0
-        row.split = 0.0
+        row.split, row.thinner = 0.0, 0
         for f in range(row.flow, row.flow + row.flows):
             if flows[f].remaining > 0.0:
                 changed |= row.key <= known and flows[f].weight != weights[i]

@@ -391,7 +391,7 @@ def _is_order(sequence, named):
 # --- what the loop calls ---------------------------------------------------------------
 @inlined
 def _find_rates(engine, coflows, jobs, arrays, capacity, loop):
-    """Have the rule decide; return `REFUSED` if its answer is invalid."""
+    """Have the rule decide; return `REFUSED` if its answer is invalid, `POLICY` to ask Python."""
     count, rule, form = len(coflows), engine.rule, engine.rule.form[0]
     loop.decides = count > 0
     if count == 0:
@@ -460,6 +460,8 @@ def _leave(_engine, _coflows, _arrays, _loop):
     """Do nothing: the rows are up to date."""
 
 
-#: See `loop_of`.
-run = loop_of("proportional", find_rates=_find_rates, find_end=_find_end, limit_in=_limit_in,
-              advance=_advance, write_rows=write_nothing, join=_join, leave=_leave)
+_functions = {"find_rates": _find_rates, "find_end": _find_end, "limit_in": _limit_in,
+              "advance": _advance, "write_rows": write_nothing, "join": _join, "leave": _leave}
+
+#: See `loop_of`; by a rule, and by a policy that is asked in Python, without one.
+run, run_ahead = loop_of("proportional", **_functions), loop_of("ahead", **_functions)
