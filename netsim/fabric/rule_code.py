@@ -463,7 +463,7 @@ class RuleRunner:
         count = len(self._table.coflows)
         try:
             assert self._compiled is not None
-            self._compiled.call(self._coflows[:count], self._jobs, float(self._form["told"][0]),
+            self._compiled.call(self._coflows[:count], self._jobs, float(self._form["time"][0]),
                                 self._output)
         except IndexError:
             return ("has a rule that reads or writes beyond its arrays, of "

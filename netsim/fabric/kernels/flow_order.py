@@ -28,7 +28,6 @@ from netsim.fabric.kernels.flow_order_state import (
     STEP,
     TOTALS,
     FlowOrderState,
-    copy_rows,
     find_filler,
     free_for,
     hop_of,
@@ -36,6 +35,7 @@ from netsim.fabric.kernels.flow_order_state import (
     mark,
     precedes,
     remove_moving,
+    take_rows,
 )
 from netsim.fabric.kernels.loop import (
     REDO,
@@ -77,7 +77,7 @@ def engine_for(kept: FlowOrderState | None, coflows: NDArray[Any], flows: NDArra
         np.empty(count * longest, MEMBER), np.empty((2, count), np.int64),
         np.empty(len(capacity) + 1, np.int64), np.empty(count * (1 + longest), np.int64))
     engine.totals["by_size"] = by_size
-    _copy_rows(None, engine, coflows, flows, hops, capacity, order)
+    _take_rows(None, engine, coflows, flows, hops, capacity, order)
     engine.lists[MOVING] = _ranked(engine.flows["left"][:-1]) if by_size else np.arange(count)
     _serve_all(None, engine)
     return engine
@@ -587,4 +587,4 @@ def _leave(engine, coflows, arrays, loop):
 run = loop_of("flow_order", find_rates=_find_rates, find_end=_find_end, limit_in=never,
               advance=_advance, write_rows=write_nothing, join=join_never, leave=_leave)
 
-_copy_rows, _serve_all, _resume = map(Direct, (copy_rows, serve_all, resume))
+_take_rows, _serve_all, _resume = map(Direct, (take_rows, serve_all, resume))

@@ -88,7 +88,7 @@ class FlowOrderState(NamedTuple):
 
 # --- the copy of the rows ------------------------------------------------------------------
 @in_place
-def copy_rows(engine, coflows, flows, hops, capacity, order):
+def take_rows(engine, coflows, flows, hops, capacity, order):
     """Copy the unfinished flows of all coflows in `order`, and count them on each link."""
     links = engine.links
     for k in range(len(links)):

@@ -29,8 +29,8 @@ from netsim.fabric.kernels.priority_progress import (
 )
 from netsim.fabric.kernels.priority_rows import (
     can_resume,
-    copy_rows,
     remove_flow,
+    take_rows,
     update,
     write_back,
 )
@@ -600,7 +600,7 @@ def serve_by(rule, engine, loops, tables):
             if can_resume(engine):
                 update(engine, rows, arrays[0], service, loop.interval)
             else:
-                engine = copy_rows(rows, arrays[0], arrays[1], arrays[2], tables.capacity, service,
+                engine = take_rows(rows, arrays[0], arrays[1], arrays[2], tables.capacity, service,
                                    loop.interval)
                 is_new = True
         resumes = False

@@ -50,12 +50,12 @@ _MOST_RUNS = 2
 # --- a copy of the rows --------------------------------------------------------------------
 @compiled
 def arrays_of_copy(rows, flows, hops, loads, capacity, service, interval):
-    """Return the arrays of `copy_rows`, for Python."""
-    return copy_rows(rows, flows, hops, loads, capacity, service, interval)[:]
+    """Return the arrays of `take_rows`, for Python."""
+    return take_rows(rows, flows, hops, loads, capacity, service, interval)[:]
 
 
 @compiled
-def copy_rows(rows, flows, hops, loads, capacity, service, interval):
+def take_rows(rows, flows, hops, loads, capacity, service, interval):
     """Copy the unfinished flows of coflows, to be served in order by a `Service`."""
     coflows = np.zeros(len(service.order), SERVED)
     count, longest, places = _read_coflows(coflows, rows, service.order)

@@ -83,13 +83,13 @@ WRITTEN, INITIAL = range(2)
 #: - check: whether to check shares
 #: - answered: whether a policy that is asked in Python has filled in the next decision
 #: - seen: how many coflows there were at the last decision
-#: - told: the time that the rule reads; ``wakes_in``: seconds until it must be called again, even
+#: - time: the one that the rule reads; ``wakes_in``: seconds until it must be called again, even
 #:   if nothing happens
 #: - field, place: of an invalid answer, the field of `RuleOutput` and the place in it
 RULE = row_type([("most", "f8"), ("by_place", "i8"), ("stretch", "i8"), ("by_job", "i8"),
                  ("merges", "i8"), ("primary", "i8"), ("backfill", "i8"), ("queues", "i8"),
                  ("notes", "i8"), ("check", "i8"), ("answered", "i8"),
-                 ("seen", "i8"), ("told", "f8"), ("wakes_in", "f8"), ("field", "i8"),
+                 ("seen", "i8"), ("time", "f8"), ("wakes_in", "f8"), ("field", "i8"),
                  ("place", "i8")])
 
 #: Whether a rule is told the time, and the columns of `COFLOWS` and `JOBS` that it reads. It may
@@ -132,10 +132,10 @@ def decide(rule, coflows, jobs, now):
     """
     count, form = len(coflows), rule.form[0]
     if rule.reads[0].now:
-        form.told = now
+        form.time = now
     _show(rule.reads[0], rule.coflows, rule.jobs, coflows, jobs)
     _clear(rule, count)
-    if _raises(rule.function, rule.coflows[:count], rule.jobs, form.told, output_of(rule, count)):
+    if _raises(rule.function, rule.coflows[:count], rule.jobs, form.time, output_of(rule, count)):
         return RAISED
     if not _is_sound(rule, count, now):
         return UNSOUND
