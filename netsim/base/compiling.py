@@ -185,24 +185,21 @@ class Direct:
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
-        self._entries: dict[Any, Callable[..., Any]] = {}
+        self._entry: Callable[..., Any] | None = None
 
-    def __call__(self, kind: Any, *args: Any) -> Any:
-        """Call the kernel with `args`, whose types the hashable label `kind` determines.
+    def __call__(self, *args: Any) -> Any:
+        """Call the kernel.
 
-        All calls of a kind must have exactly the same types, whether float or int, and only
-        contiguous arrays: nothing checks it.
+        All calls must have exactly the same types, whether float or int, and only contiguous
+        arrays: nothing checks it.
         """
-        entry = self._entries.get(kind)
-        if entry is not None:
-            return entry(*args)
-        if not enabled():
-            return self.kernel(*args)
-        with compiling(self.kernel.py_func):
-            returned = self.kernel(*args)
+        if self._entry is not None:
+            return self._entry(*args)
+        returned = self.kernel(*args)
+        if enabled():
             from numba import typeof
 
-            self._entries[kind] = self.kernel.get_overload(tuple(map(typeof, args)))
+            self._entry = self.kernel.get_overload(tuple(map(typeof, args)))
         return returned
 
 
@@ -241,8 +238,6 @@ def compiling(function: Callable[..., Any]) -> Iterator[bool]:
                 gc.set_threshold(*before)
                 if told:
                     display.ended()
-        if not stored:
-            _seal(function)
         _seal_new()
 
 
@@ -318,7 +313,7 @@ def _files_of(function: Callable[..., Any]) -> Iterator[Path]:
         f"*/{glob.escape(re.sub('[<>]', '', name))}-{function.__code__.co_firstlineno}.*.nb?")
 
 
-def _seal(function: Callable[..., Any]) -> None:
+def seal(function: Callable[..., Any]) -> None:
     """Store the digests of the files of a function: if damaged, machine code might do anything."""
     for path in _files_of(function):
         with suppress(OutputError), atomic_write(_sum_of(path)) as temporary:
@@ -332,7 +327,7 @@ def _seal_new() -> None:
         misses = kernel.stats.cache_misses.total()
         if misses > _sealed.get(kernel, 0):
             _sealed[kernel] = misses
-            _seal(kernel.py_func)
+            seal(kernel.py_func)
 
 
 def _is_stored(function: Callable[..., Any]) -> bool:

@@ -293,9 +293,9 @@ class EventLoop:
         while True:
             loop["steps"] = steps
             if rule is None:
-                run(None, engine, loop, tables)
+                run(engine, loop, tables)
             else:
-                new = _serve_by(None, rule, engine, loop, tables)
+                new = _serve_by(rule, engine, loop, tables)
                 engine = engine if new is None else PriorityState(*new)
             if loop["reason"][0] != BREATHES:
                 return engine

@@ -55,10 +55,10 @@ class PriorityEngine:
                 capacity, service.order, service.by_size)
         elif (isinstance(current, PriorityState) and not current.status["admitted"][0]
               and current.status["queues"][0] == len(service.queue_shares)):
-            _update(None, current, coflows, flows, service.for_kernels, interval)
+            _update(current, coflows, flows, service.for_kernels, interval)
         else:
             current = PriorityState(*_arrays_of_copy(
-                None, coflows, flows, hops, loads, capacity, service.for_kernels, interval))
+                coflows, flows, hops, loads, capacity, service.for_kernels, interval))
         self.current = current
         return current
 
@@ -113,7 +113,7 @@ class MaxMinEngine:
         join later.
         """
         flows, hops, _ = arrays
-        while self.current is None or not _add_coflows(None, self.current, rows[:count], flows,
+        while self.current is None or not _add_coflows(self.current, rows[:count], flows,
                                                        hops):
             self.suspend(rows[:count], flows)
             self.current = new_state(rows[:count], flows, hops, capacity, longest, self._by_flow,
@@ -128,7 +128,7 @@ class MaxMinEngine:
     def flush(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
         """Write bytes and rates to the rows, if the engine is in use."""
         if (engine := self.current) is not None:
-            _flush_rows(None, engine.state, engine.classes, engine.progress, engine.numbers,
+            _flush_rows(engine.state, engine.classes, engine.progress, engine.numbers,
                         engine.flows, coflows, flows)
 
     def suspend(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:

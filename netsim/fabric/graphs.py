@@ -216,7 +216,7 @@ class Graphs:
     def follow(self, completed: NDArray[Any], now: float, interval: float) -> None:
         """Make the next coflows due, after the rows in `completed` have completed.
 
-        See `netsim.fabric.kernels.follow`.
+        See `netsim.fabric.kernels.graphs.follow`.
         """
         due = kernels.follow(completed, self.kernel_view, now, interval)
         self.next_due = min(self.next_due, due)

@@ -25,7 +25,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from netsim.base.compiling import Direct, cached, compiling, enabled
+from netsim.base.compiling import Direct, cached, compiling, enabled, seal
 from netsim.base.values import same
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, PriorityService, check_sees, kinds_of
@@ -105,6 +105,8 @@ class CompiledRule(types.WrapperAddressProtocol):
                 self._compile_function()
             made = (_cfunc(SIGNATURE, self._call) if self._key is None
                     else cached(self._call, partial(_cfunc, SIGNATURE)))
+            if not stored:
+                seal(self._call)
         return int(made.address)
 
     def _compile_function(self) -> None:
@@ -427,7 +429,7 @@ class RuleRunner:
         if self.rule.needs_gammas:
             table.refresh()
         # The clock of an environment of the user's may say a whole number.
-        wrong = _decide(None, self.state(), table.coflows, table.jobs, float(now))
+        wrong = _decide(self.state(), table.coflows, table.jobs, float(now))
         if fault := self.fault(wrong) or self.unused():
             raise RuleError(fault)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numba
+import numpy as np
 import pytest
 import simpy
 
@@ -36,12 +37,12 @@ PROBLEMS = {
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Hold all arguments to the types of the first call of their kind; return what was called."""
+    """Hold all arguments to the types of the first call; return those of each kernel."""
     types = {}
 
-    def call(self, kind, *args):
+    def call(self, *args):
         found = tuple(map(numba.typeof, args))
-        assert types.setdefault((self.kernel, kind), found) == found
+        assert types.setdefault(self.kernel, found) == found
         return self.kernel(*args)
 
     monkeypatch.setattr(Direct, "__call__", call)
@@ -50,12 +51,12 @@ def watched(monkeypatch):
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.filterwarnings("ignore:jobs .* compute on host")
-def test_types_depend_on_the_kind_alone(watched, problem):
+def test_types_are_always_the_same(watched, problem):
     jobs, options = PROBLEMS[problem]
     for name in some(ALLOCATORS.names, list(PROBLEMS).index(problem), of=5):
         allocator = "reserved:shares=0.01" if name == "reserved" else name
         netsim.simulate(SWITCH, jobs, allocator=allocator, **options)
-    assert len({kernel for kernel, _ in watched}) > 1
+    assert len(watched) > 1
 
 
 @netsim.compiled(leftover="maxmin")
@@ -77,15 +78,15 @@ def test_a_clock_that_says_a_whole_number(zero):
 
 
 def test_calls():
-    """The first call of a kind goes by the types; the next ones do not, and return the same."""
+    """The first call goes by the types; the next ones do not, and return the same."""
     @compiled
     def doubled(values):
         return values[0] * 2
 
     direct = Direct(doubled)
-    found = [direct(kind, (value,)) for kind, value in (("i", 1), ("f", 1.5), ("i", 2), ("f", 2.5))]
-    assert found == [2, 3.0, 4, 5.0]
-    assert len(doubled.overloads) == 2
+    assert [direct(np.array([value])) for value in (1.5, 2.5)] == [3.0, 5.0]
+    assert direct._entry(np.array([3.5])) == 7.0
+    assert len(doubled.overloads) == 1
 
 
 def test_exceptions_pass():
@@ -96,6 +97,6 @@ def test_exceptions_pass():
         return values[which]
 
     direct = Direct(picked)
-    assert direct(None, (1, 2), 1) == 2
+    assert direct((1, 2), 1) == 2
     with pytest.raises(IndexError, match="too far"):
-        direct(None, (1, 2), 2)
+        direct((1, 2), 2)

@@ -66,7 +66,7 @@ def engine_for(kept: FlowOrderState | None, coflows: NDArray[Any], flows: NDArra
     ranked step by step.
     """
     if (kept is not None and not by_size and not kept.totals["by_size"][0]
-            and _resume(None, kept, coflows, flows, order)):
+            and _resume(kept, coflows, flows, order)):
         return kept
     count = int(coflows["open"][order].sum())
     longest = int(coflows["max_hops"][order].max(initial=1))
@@ -77,9 +77,9 @@ def engine_for(kept: FlowOrderState | None, coflows: NDArray[Any], flows: NDArra
         np.empty(count * longest, MEMBER), np.empty((2, count), np.int64),
         np.empty(len(capacity) + 1, np.int64), np.empty(count * (1 + longest), np.int64))
     engine.totals["by_size"] = by_size
-    _take_rows(None, engine, coflows, flows, hops, capacity, order)
+    _take_rows(engine, coflows, flows, hops, capacity, order)
     engine.lists[MOVING] = _ranked(engine.flows["left"][:-1]) if by_size else np.arange(count)
-    _serve_all(None, engine)
+    _serve_all(engine)
     return engine
 
 
