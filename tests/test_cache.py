@@ -72,7 +72,7 @@ def keyed():
 def test_all_that_is_compiled_is_in_the_key_and_what_it_imports():
     """But rules of policies: `fabric/rule_code.py` makes their key."""
     holding = {path for path in PACKAGE.rglob("*.py") if path.parent.name != "allocators"
-               and re.search(r"^@(kernels\.)?(compiled|in_place|inlined)\b",
+               and re.search(r"^@(kernels\.)?(compiled|in_place|inlined|anywhere)\b",
                              path.read_text(), re.MULTILINE)}
     assert len(holding) > 20
     needed, waiting = set(), [*holding]

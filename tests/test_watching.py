@@ -19,7 +19,7 @@ from netsim.simulation.progress import show_progress, show_runs
 
 ROOT = Path(netsim.__file__).parent.parent
 
-BEGUN = "netsim: compiling, once; this takes about 20 s\n"
+BEGUN = "netsim: compiling, once; this takes about 30 s\n"
 
 
 def without_times(said):

@@ -107,8 +107,6 @@ class Kernel:
     @cached_property
     def dispatcher(self) -> Any:
         """What Python calls."""
-        if self._once:  # a kernel may load it, which looks at its own files only
-            _is_stored(self.py_func)
         make = partial(cached, make=_njit) if self._kept else _njit
         made = make(self.py_func, **self._options)
         _kernels.append(made)
@@ -120,6 +118,7 @@ class Kernel:
         if self.targetoptions["inline"] == "always":
             return _njit(self.py_func, inline="always")
         if self._once:
+            _is_stored(self.py_func)  # the kernel that is compiled looks at its own files only
             return self.dispatcher
         return _njit(self.py_func, no_cpython_wrapper=True, **self._options)
 
@@ -303,7 +302,7 @@ def tell_not_kept(path: str, reason: str) -> None:
     """Warn, once, that compiled kernels cannot be stored."""
     warnings.warn(NetsimWarning(
         f"compiled kernels cannot be stored in {path}: {reason}; each process compiles them again, "
-        "which takes about 20 s, unless NUMBA_CACHE_DIR names another folder"), stacklevel=2)
+        "which takes about 30 s, unless NUMBA_CACHE_DIR names another folder"), stacklevel=2)
 
 
 def _files_of(function: Callable[..., Any]) -> Iterator[Path]:

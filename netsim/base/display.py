@@ -110,7 +110,7 @@ def begun() -> None:
         now = _now = _Compilation(time.perf_counter(), _may_tell())
         if now.shown:
             what = _FOR.get()
-            _say(f"netsim: compiling{' for ' * bool(what)}{what}, once; this takes about 20 s\n")
+            _say(f"netsim: compiling{' for ' * bool(what)}{what}, once; this takes about 30 s\n")
     now.open += 1
     if now.timer is not None:
         now.timer.cancel()

@@ -20,6 +20,7 @@ from netsim.fabric.view import FabricView
 if TYPE_CHECKING:
     from netsim.fabric.protocols import Coming
 
+
 class Undecided(Exception):
     """Raised by a policy that has no answer yet. It is asked again when the run continues.
 

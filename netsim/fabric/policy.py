@@ -16,7 +16,7 @@ from netsim.fabric.allocation import Allocation, Event, as_event, not_once
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Alarm
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels.rules import NO_ORDER, RAISED, SOUND, UNSOUND, UNUSED
+from netsim.fabric.kernels.rules import NO_ORDER, SOUND
 from netsim.fabric.protocols import Running
 from netsim.fabric.rule_code import AheadRunner, RuleError, RuleRunner
 from netsim.fabric.view import FabricView
@@ -108,8 +108,8 @@ class PolicyRunner:
         """Make the error for a fault that the event loop has found; None without one."""
         if link == SOUND:
             return None
-        if link in (UNSOUND, UNUSED, RAISED):
-            return self.refuse(runner.fault(link))
+        if said := runner.fault(link):
+            return self.refuse(said)
         return self.infeasible(runner.given(link), link)
 
     def note(self) -> Mapping[str, float] | None:

@@ -454,11 +454,8 @@ class RuleRunner:
 
     def fault(self, link: int) -> str:
         """Describe the fault of the rule that a kernel has found; "" if it has found none."""
-        if link == rules.SOUND:
-            return ""
-        if link == rules.RAISED:
-            return self._raised()
-        return self.wrong() if link == rules.UNSOUND else self.unused()
+        says = {rules.RAISED: self._raised, rules.UNSOUND: self.wrong, rules.UNUSED: self.unused}
+        return says[link]() if link in says else ""
 
     def _raised(self) -> str:
         """Call the rule again as the kernel has called it, for its exception."""

@@ -545,7 +545,8 @@ from netsim.fabric.rule_code import key_of
 class Kind(enum.Enum): ONE, TWO = "one", "two"
 @numba.njit(fastmath={"nnan", "ninf", "arcp", "nsz"})
 def f(x): return x
-def rule(a, b, now, order): order.key[0] = f(now) if "a" in {"b", "c", Kind.ONE.value} else 0.0
+def rule(a, b, now, order):
+    order.key[0] = f(now) if "a" in {"b", "c", Kind.ONE.value} or "a" in {"b", "c"} else 0.0
 print(key_of(rule))
 """
 
