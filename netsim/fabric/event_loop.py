@@ -35,7 +35,7 @@ from netsim.fabric.kernels.max_min_state import MaxMinState
 from netsim.fabric.kernels.priority_state import PriorityState
 from netsim.fabric.kernels.proportional import ProportionalState
 from netsim.fabric.kernels.rules import RuleState
-from netsim.fabric.records import COFLOW, LOOP, REPORTED
+from netsim.fabric.records import COFLOW, LOOP, NO_COFLOWS, REPORTED
 from netsim.fabric.rule_code import RuleRunner
 
 #: How many coflows may be admitted before those that have completed meanwhile are removed.
@@ -50,7 +50,6 @@ _named_tuple: Any = namedtuple
 #: The columns of the loop's state, by name.
 _LoopState = _named_tuple("_LoopState", LOOP.names)
 
-_NO_COFLOWS = np.empty(0, COFLOW)
 
 _NOTHING = np.empty(0)
 
@@ -109,9 +108,9 @@ class EventLoop:
         """Share links max-min fairly, by weight, until a coflow completes."""
         engine = self._held
         if not self._resumes(until, bound):
-            engine = self._table.begin_sharing(_NO_COFLOWS)
+            engine = self._table.begin_sharing(NO_COFLOWS)
             self._begin(now, until, bound)
-        self._run(engine, _NO_COFLOWS)
+        self._run(engine, NO_COFLOWS)
 
     def share_all(self, now: float, until: float) -> bool:
         """Share links as `share` does, at weight 1, and go on when coflows complete or come.
@@ -141,7 +140,7 @@ class EventLoop:
             if engine is None:
                 engine = table.serving.begin(table.coflows, table.flow_arrays.arrays,
                                              table.capacity, service, self.interval)
-            why, engine = self._run(engine, _NO_COFLOWS), None
+            why, engine = self._run(engine, NO_COFLOWS), None
             if why == REDO:  # a new copy pays
                 table.serving.suspend()
 
@@ -166,16 +165,16 @@ class EventLoop:
                 table.make_room_for_graphs(self.now)
             if serves:
                 engine = held or table.serving.for_rule()
-                why, held = self._run(engine, _NO_COFLOWS, runner.state()), None
+                why, held = self._run(engine, NO_COFLOWS, runner.state()), None
             else:
-                why = self._run(runner.engine(check), _NO_COFLOWS)
+                why = self._run(runner.engine(check), NO_COFLOWS)
         self._report_removed()
 
     def advance_sharing(self, now: float, until: float) -> None:
         """Move bytes at the current rates until a given time, while links are shared."""
         self._begin(now, math.inf, math.inf, advance_only=True, simultaneous=True)
         self._loop["observed_at"] = until
-        self._run(self._table.sharing.current, _NO_COFLOWS)
+        self._run(self._table.sharing.current, NO_COFLOWS)
 
     def advance_to(self, now: float) -> None:
         """Resume the loop, which is held, until an instant before its next event, and stop.
@@ -186,7 +185,7 @@ class EventLoop:
         self._loop["advance_only"] = self._loop["simultaneous"] = True
         self._loop["observed_at"] = now
         self.ended = 0
-        self._run(self._held, _NO_COFLOWS, self._rule)
+        self._run(self._held, NO_COFLOWS, self._rule)
         self.limit_at = float(self._loop["limit_at"][0])
 
     # --- the loop --------------------------------------------------------------------
@@ -209,7 +208,7 @@ class EventLoop:
     def flush(self) -> None:
         """Write the engine's state back to the rows; the loop can then no longer be resumed."""
         if self._resumes(math.inf, -math.inf):
-            self._run(self._held, _NO_COFLOWS, self._rule)
+            self._run(self._held, NO_COFLOWS, self._rule)
 
     def table_at(self, start: float, now: float, slack: float) -> FlowTable:
         """Return a copy of the table with rows that are up to date at `now`.
@@ -222,7 +221,7 @@ class EventLoop:
                                             {id(arrays): arrays})
         if engine is not None:
             loop["bound"] = -math.inf
-            self._call(engine, _NO_COFLOWS, table, loop, self._carried(), self._rule)
+            self._call(engine, NO_COFLOWS, table, loop, self._carried(), self._rule)
         if now > start and len(table.coflows):
             if table.sharing.current is not None:
                 EventLoop(table, self.interval, NEVER, False, ignore, ignore).advance_sharing(

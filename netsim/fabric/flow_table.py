@@ -22,7 +22,7 @@ from netsim.fabric.kernels.priority_state import PriorityState, no_flows
 from netsim.fabric.kernels.progress import add, admit, sort_by_job
 from netsim.fabric.kernels.proportional import SharedLinks, new_shared_links
 from netsim.fabric.kernels.rules import NO_ORDER
-from netsim.fabric.records import COFLOW, JOB, WAITED
+from netsim.fabric.records import COFLOW, JOB, NO_COFLOWS, WAITED
 from netsim.fabric.routed_coflow import FlowArrays, RoutedCoflow, WithoutProcess
 
 # --- engines, kept between decisions -------------------------------------------------------
@@ -138,7 +138,6 @@ class MaxMinEngine:
 
 
 # --- the table -----------------------------------------------------------------------------
-_NO_COFLOWS = np.empty(0, COFLOW)
 _NOT_COUNTED = np.empty(0)
 
 
@@ -158,7 +157,7 @@ class FlowTable:
         self.flow_arrays = FlowArrays()
         self.graphs = Graphs(len(self.jobs))
         self.last_key = 0  #: of the coflow that was added last
-        self.pending = _NO_COFLOWS
+        self.pending = NO_COFLOWS
         self.next_pending = math.inf  #: when the next expected coflow becomes valid
         self._fresh = True
         #: Bytes per second that the last allocation put on each link, if it was checked.
@@ -245,7 +244,7 @@ class FlowTable:
 
         All coflows expected before must have been admitted.
         """
-        self.pending = _NO_COFLOWS
+        self.pending = NO_COFLOWS
         rows = pending.coflows.copy()
         self.make_room(0, pending)
         self.flow_arrays.copy_in(rows, pending)

@@ -66,6 +66,8 @@ COFLOW = row_type([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "
                    ("unit", "i8"), ("overhead", "f8"), ("arrives", "f8"), ("reach", "f8"),
                    ("payload", "f8")])
 
+NO_COFLOWS = np.empty(0, COFLOW)
+
 #: A job, with its ``arrival``: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of
 #: the active ones too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows
 #: that it has not emitted yet, ``predicted`` what that is predicted to be, ``longest`` the longest

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 from netsim.fabric.kernels.binding import bind
 from netsim.fabric.kernels.graphs import arrive
-from netsim.fabric.kernels.lazy import send
+from netsim.fabric.kernels.lazy import sum_of_minima
+from netsim.fabric.kernels.priority_progress import subtract
 from netsim.fabric.records import COFLOW, FLOW, HOP, LOAD
 from tests.examples import examples
 from tests.twins import fabric as reference
@@ -87,18 +88,35 @@ def test_the_flow_that_is_sent_first_may_arrive_last():
 
 
 @SETTINGS
+@given(st.integers(0, 2**32 - 1), st.integers(0, 40))
+def test_sum_of_minima(seed, instants):
+    rng = np.random.default_rng(seed)
+    levels, seconds = rng.uniform(0, 9, (2, instants)), rng.uniform(0, 1, instants)
+    assert_allclose(sum_of_minima(*levels, seconds),
+                    reference.sent_over([0, 1], levels.tolist(), seconds), rtol=1e-14)
+
+
+@SETTINGS
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 5]), st.integers(0, 40),
-       st.integers(0, 3))
-def test_what_flows_have_sent_that_were_not_followed(seed, longest, instants, first):
+       st.integers(0, 3), st.booleans())
+def test_what_flows_have_sent_that_were_not_followed(seed, longest, instants, first, abreast):
     """At the lowest level on their paths; those that have ended send nothing."""
     rng = np.random.default_rng(seed)
-    levels = rng.uniform(0, 9, (LINKS, first + instants + 2))
-    seconds = rng.uniform(0, 1, instants)
-    paths = rng.integers(0, LINKS, (8, longest)).astype(np.uint32)
-    before = rng.uniform(100, 500, 8)
-    floors = np.where(rng.random(8) < 0.3, -1.0, 1e-9 * before)
+    flows, slots = 20, 24
+    levels = rng.uniform(0, 9, (first + instants + 2, slots))
+    seconds = rng.uniform(0, 1, instants + 3)
+    paths = rng.integers(0, slots, (flows, longest))
+    begin = -1
+    if abreast:
+        begin = 3
+        paths = np.stack([begin + np.arange(flows), np.full(flows, 1)], axis=1)
+    floors = np.where(rng.random(flows) < 0.3, -1.0, 1e-9)
+    before = np.where(floors < 0, 0.0, rng.uniform(100, 500, flows))
     left = before.copy()
-    send(left, floors, paths, levels, first, seconds)
-    sent = [0.0 if floor < 0 else reference.sent_over(path, levels[:, first:].tolist(), seconds)
+    least = subtract(left, floors, paths.astype(np.uint32), begin, 1, levels, first,
+                     first + instants, seconds)
+    sent = [0.0 if floor < 0 else reference.sent_over(path, levels[first:].T.tolist(),
+                                                      seconds[:instants])
             for path, floor in zip(paths.tolist(), floors, strict=True)]
     assert_allclose(left, before - sent, rtol=1e-13)
+    assert least == min(left[floors >= 0], default=math.inf)

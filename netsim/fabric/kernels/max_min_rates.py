@@ -19,7 +19,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import TOP, heap_up, pop, rise, sink
-from netsim.fabric.kernels.lazy import send
+from netsim.fabric.kernels.lazy import sum_of_minima
 from netsim.fabric.kernels.max_min_state import (
     ALL,
     FLOOR,
@@ -29,6 +29,7 @@ from netsim.fabric.kernels.max_min_state import (
     LONGEST,
     MANY,
     MOVED,
+    NONE,
     PATH,
     RATE,
     SCRATCH,
@@ -197,19 +198,22 @@ def flush(engine):
 
 @in_place
 def _flush(engine):
-    row, classes = engine.state[0], engine.classes
+    row, classes, links, past = engine.state[0], engine.classes, engine.links, engine.past
+    left, paths = engine.progress[HEAD_LEFT], engine.paths[PATH]
     row.reach *= 0.8 if row.steps == LONGEST else 1.25
-    past, behind, first = engine.past, len(engine.links), row.tracked
+    behind, first = len(links), row.tracked
     seconds = past[behind + SECONDS, :row.steps]
+    _find_bounds(links, past, row.steps)
     if row.plain:
-        _send(engine, first, row.classes, seconds)
+        _send(left, first, row.classes, paths, links, past, seconds)
     else:
         for k in range(behind + SPLIT, behind + SPLIT + row.split):
             for t in range(row.steps):
                 past[k, t] *= seconds[t]
         for c in range(row.tracked, row.classes):  # those of a coflow mostly stand side by side
             if c + 1 == row.classes or classes[c + 1].unit != classes[first].unit:
-                _send(engine, first, c + 1, _weights(engine, classes[first].unit, seconds))
+                weights = _weights(engine, classes[first].unit, seconds)
+                _send(left, first, c + 1, paths, links, past, weights)
                 first = c + 1
     row.tracked = row.classes
     _set_tracked(engine)
@@ -217,10 +221,33 @@ def _flush(engine):
 
 
 @inlined
-def _send(engine, first, stop, weights):
-    """Subtract what classes have sent, with the same weight in each step."""
-    send(engine.progress[HEAD_LEFT, first:stop], engine.progress[FLOOR, first:stop],
-         engine.paths[PATH, first:stop], engine.past, 0, weights)
+def _find_bounds(links, past, steps):
+    """Find the lowest and the highest level of each link in the epoch."""
+    for k in range(len(links)):
+        link = links[k]
+        link.lowest, link.highest, link.sent_to = np.inf, 0.0, NONE
+        for t in range(steps):
+            link.lowest = min(link.lowest, past[k, t])
+            link.highest = max(link.highest, past[k, t])
+
+
+@in_place
+def _send(left, first, stop, paths, links, past, weights):
+    """Subtract what classes have sent, with the same weight in each step.
+
+    Mostly, one of the links on a path always had the lower level; then its sum does for all of
+    these classes.
+    """
+    for c in range(first, stop):
+        one, two = np.int64(paths[c, 0]), np.int64(paths[c, 1])
+        if links[two].highest <= links[one].lowest:
+            one, two = two, one
+        always = links[one].highest <= links[two].lowest
+        if not (always and links[one].sent_to == first):
+            sent = sum_of_minima(past[one, :len(weights)], past[two, :len(weights)], weights)
+            if always:
+                links[one].sent, links[one].sent_to = sent, first
+        left[c] -= links[one].sent if always else sent
 
 
 @inlined

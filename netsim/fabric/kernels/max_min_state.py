@@ -56,9 +56,12 @@ _STATE = row_type([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits"
 #:   in the last fill; ``more``: what has joined since
 #: - least: the least level at which it may now be full; inf if no flow has joined
 #: - due, moved: whether it must be looked at, and whether it is among those that have moved
+#: - lowest, highest: its levels in the last epoch; ``sent``: what a flow that it limited sent in
+#:   that, from class ``sent_to`` on
 _LINK = row_type([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8"),
                   ("high", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
-                  ("least", "f8"), ("due", "i8"), ("moved", "i8")])
+                  ("least", "f8"), ("due", "i8"), ("moved", "i8"), ("lowest", "f8"),
+                  ("highest", "f8"), ("sent", "f8"), ("sent_to", "i8")])
 
 #: By link, rows of `MaxMinState.levels`. During a fill: the weight of flows that are not frozen
 #: yet, the bytes per second left for them, and the level at which the link was full, inf if it was

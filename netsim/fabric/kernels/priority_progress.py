@@ -15,7 +15,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
-from netsim.fabric.kernels.lazy import send
+from netsim.fabric.kernels.lazy import sum_of_minima
 from netsim.fabric.kernels.priority_state import (
     FLOOR,
     IN_QUEUE,
@@ -178,7 +178,7 @@ def _record(engine, k, dt):
 @inlined
 def _remember(coflow, level, levels, at):
     for s in range(coflow.slot, coflow.slot + coflow.slots):
-        levels[s, at] = level[s]
+        levels[at, s] = level[s]
 
 
 @inlined
@@ -232,14 +232,66 @@ def _send(run, coflow, by_flow, paths, levels, steps, queues):
     if keep < 1.0:
         for i in range(len(left)):
             left[i] *= keep
-    send(left, floor, path, levels[REST], run.step, weights[:coflow.steps - run.step])
+    begin, slot = np.int64(run.begin), np.int64(run.slot)
+    least = subtract(left, floor, path, begin, slot, levels[REST], run.step, coflow.steps, weights)
     if queues:
         _weigh_shares(run, coflow, steps[SINCE], weights)
-        send(left, floor, path, levels[IN_QUEUE], run.share, weights[:coflow.shares - run.share])
+        least = subtract(left, floor, path, begin, slot, levels[IN_QUEUE], run.share,
+                         coflow.shares, weights)
         run.share = coflow.shares - 1
     run.step = coflow.steps
     run.clock = coflow.clock
-    note_least(run, left, floor)
+    run.least = least
+
+
+@in_place
+def subtract(left, floor, path, begin, slot, levels, first, stop, weights):
+    """Subtract what a run's flows have sent from instant `first` to `stop`; return the least left.
+
+    `levels` has a row per instant and a column per slot. `begin` and `slot` are those of the run.
+    """
+    weights = weights[:stop - first]
+    if begin >= 0:
+        return _subtract_abreast(left, floor, levels[first:stop], begin, slot, weights)
+    least = np.inf
+    for i in range(len(left)):
+        if floor[i] < 0.0:
+            continue
+        if path.shape[1] == 2:
+            left[i] -= sum_of_minima(levels[first:stop, path[i, 0]],
+                                     levels[first:stop, path[i, 1]], weights)
+        else:
+            for t in range(len(weights)):
+                lowest = np.inf
+                for h in range(path.shape[1]):
+                    lowest = min(lowest, levels[first + t, path[i, h]])
+                left[i] -= weights[t] * lowest
+        least = min(least, left[i])
+    return least
+
+
+@in_place
+def _subtract_abreast(left, floor, levels, begin, slot, weights):
+    """Do the same for flows that cross one slot after the other, from `begin` on, and `slot`.
+
+    A loop over flows, unlike a sum over instants, is vectorized without being added up in another
+    order.
+    """
+    for t in range(len(weights)):
+        _subtract_at(left, levels[t, begin:begin + len(left)], levels[t, slot], weights[t])
+    least = np.inf
+    for i in range(len(left)):
+        if floor[i] < 0.0:
+            left[i] = 0.0
+        else:
+            least = min(least, left[i])
+    return least
+
+
+@inlined
+def _subtract_at(left, levels, most, seconds):
+    for i in range(len(left)):
+        left[i] -= seconds * (levels[i] if levels[i] < most else most)
 
 
 @in_place

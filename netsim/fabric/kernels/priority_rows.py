@@ -43,6 +43,9 @@ from netsim.fabric.records import DUST, ROUNDINGS
 #: faster than one over flows, as the compiler vectorizes it.
 _CLOSE = 4
 
+#: From so many flows of a run on, it pays to add up what they send side by side.
+_ABREAST = 8
+
 #: More runs per slot than this are worth sorting a coflow's flows for.
 _MOST_RUNS = 2
 
@@ -283,6 +286,7 @@ def _fill_flows(engine, flows, listed, at):
     for r in range(len(engine.runs)):
         run = engine.runs[r]
         run.least = np.inf
+        run.begin = _begin_of(run, engine.paths[PATH])
         for i in range(run.first, run.stop):
             f = listed[at[i]]
             engine.flows[i].row, engine.flows[i].coflow = f, run.coflow
@@ -292,6 +296,16 @@ def _fill_flows(engine, flows, listed, at):
             if len(path) == 1 or path[1] == nowhere:  # no other link could lack bandwidth
                 engine.by_slot[WANTS + IN_QUEUE, path[0]] += 1.0
                 engine.by_slot[WANTS + REST, path[0]] += 1.0
+
+
+@inlined
+def _begin_of(run, path):
+    """Return the first slot of a run whose flows cross one slot after the other, or -1."""
+    begin = np.int64(path[run.first, 0])
+    abreast = path.shape[1] == 2 and run.stop - run.first >= _ABREAST
+    for i in range(run.first, run.stop):
+        abreast &= path[i, 0] == begin + i - run.first
+    return begin if abreast else -1
 
 
 @in_place
@@ -306,7 +320,7 @@ def _fill_slots(engine, capacity):
     for filling in range(2):
         engine.by_slot[FREE + filling, nowhere] = 1.0
         engine.by_slot[LEVEL + filling, nowhere] = np.inf
-        engine.levels[filling, nowhere] = np.inf
+        engine.levels[filling, :, nowhere] = np.inf
         for k in range(len(slots)):
             engine.lists[ORDER + filling, k] = k
     for k in range(len(engine.coflows)):

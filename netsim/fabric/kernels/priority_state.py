@@ -17,9 +17,8 @@ from netsim.fabric.kernels import inlined, row_type
 #: rest, in order: unused, or given to the flows of each coflow, max-min fairly or in list order.
 NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 
-#: How many instants are remembered. As these values fill an odd number of cache lines, the same
-#: instant of slots that follow each other does not fall on the same few places of the cache.
-INSTANTS = 72
+#: How many instants are remembered.
+INSTANTS = 64
 
 #: The engine as a whole.
 #:
@@ -73,6 +72,8 @@ SLOT = row_type([("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4"
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
 #: ``slot``.
 #:
+#: - begin: if there are many, and each crosses the slot after that of the one before, the slot of
+#:   the first; else -1
 #: - busy: whether some may have a rate; ``idle``: whether none has had one since rows were read
 #: - coflow: theirs
 #: - step, share, clock: up to which of its steps, shares and seconds they are flushed
@@ -80,7 +81,7 @@ SLOT = row_type([("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4"
 #: - floor: the most bytes at which one of them counts as ended
 RUN = row_type([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
                 ("coflow", "i4"), ("step", "i4"), ("share", "i4"), ("idle", "i4"),
-                ("clock", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")])
+                ("begin", "i4"), ("clock", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")])
 
 #: A flow: its coflow, and its row.
 FLOW_SERVED = row_type([("row", "i8"), ("coflow", "i8")])
@@ -148,8 +149,8 @@ class PriorityState(NamedTuple):
     lists: NDArray[np.int64]
     #: By coflow and instant; one coflow more is scratch space.
     steps: NDArray[np.float64]
-    #: By filling and slot: its level at each instant; in the first, for each share of a queue,
-    #: which changes rarely.
+    #: By filling, instant and slot: its level; in the first, for each share of a queue, which
+    #: changes rarely.
     levels: NDArray[np.float64]
 
 
@@ -172,7 +173,7 @@ def state_of(coflows, slots, runs, flows, by_flow, paths, share, others, links):
         np.zeros(1, STATUS), coflows, slots, runs, flows, by_flow, paths, share, others,
         np.zeros((_BY_SLOT, count)), np.zeros((_BY_LINK, links + 1)),
         np.empty((_LISTS, width), np.int64), np.empty((3, len(coflows) + 1, INSTANTS)),
-        np.empty((2, count, INSTANTS)))
+        np.empty((2, INSTANTS, count)))
 
 
 def no_flows() -> PriorityState:
