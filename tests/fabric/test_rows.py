@@ -97,26 +97,22 @@ def test_sum_of_minima(seed, instants):
 
 
 @SETTINGS
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 5]), st.integers(0, 40),
-       st.integers(0, 3), st.booleans())
-def test_what_flows_have_sent_that_were_not_followed(seed, longest, instants, first, abreast):
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 5]), st.integers(0, 40), st.booleans())
+def test_what_flows_have_sent_that_were_not_followed(seed, longest, instants, by_slot):
     """At the lowest level on their paths; those that have ended send nothing."""
     rng = np.random.default_rng(seed)
-    flows, slots = 20, 24
-    levels = rng.uniform(0, 9, (first + instants + 2, slots))
-    seconds = rng.uniform(0, 1, instants + 3)
+    flows, slots, slot, begin, end = 20, 24, 1, 0, 0
+    levels, seconds = rng.uniform(0, 9, (instants, slots)), rng.uniform(0, 1, instants + 3)
     paths = rng.integers(0, slots, (flows, longest))
-    begin = -1
-    if abreast:
-        begin = 3
-        paths = np.stack([begin + np.arange(flows), np.full(flows, 1)], axis=1)
+    if by_slot:
+        begin, end = 3, 11
+        paths = np.stack([rng.integers(begin, end, flows), np.full(flows, slot)], axis=1)
     floors = np.where(rng.random(flows) < 0.3, -1.0, 1e-9)
     before = np.where(floors < 0, 0.0, rng.uniform(100, 500, flows))
     left = before.copy()
-    least = subtract(left, floors, paths.astype(np.uint32), begin, 1, levels, first,
-                     first + instants, seconds)
-    sent = [0.0 if floor < 0 else reference.sent_over(path, levels[first:].T.tolist(),
-                                                      seconds[:instants])
+    least = subtract(left, floors, paths.astype(np.uint32), begin, end, slot, levels, seconds,
+                     np.full(slots, np.nan))
+    sent = [0.0 if floor < 0 else reference.sent_over(path, levels.T.tolist(), seconds[:instants])
             for path, floor in zip(paths.tolist(), floors, strict=True)]
     assert_allclose(left, before - sent, rtol=1e-13)
     assert least == min(left[floors >= 0], default=math.inf)

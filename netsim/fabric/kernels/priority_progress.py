@@ -30,6 +30,7 @@ from netsim.fabric.kernels.priority_state import (
     RATE,
     REST,
     SECONDS,
+    SENT,
     SINCE,
     USED,
 )
@@ -219,12 +220,12 @@ def rewind_coflow(coflow):
 def flush_run(engine, run, coflow):
     """Bring the bytes left of a run's flows up to date."""
     if run.step != coflow.steps:
-        _send(run, coflow, engine.by_flow, engine.paths[PATH], engine.levels, engine.steps,
-              engine.status[0].primary == QUEUES)
+        _send(run, coflow, engine.by_flow, engine.by_slot, engine.paths[PATH], engine.levels,
+              engine.steps, engine.status[0].primary == QUEUES)
 
 
 @in_place
-def _send(run, coflow, by_flow, paths, levels, steps, queues):
+def _send(run, coflow, by_flow, by_slot, paths, levels, steps, queues):
     """Subtract what a run's flows have sent since they were flushed."""
     weights, path = steps[SECONDS, -1], paths[run.first:run.stop]
     left, floor = by_flow[LEFT, run.first:run.stop], by_flow[FLOOR, run.first:run.stop]
@@ -232,12 +233,14 @@ def _send(run, coflow, by_flow, paths, levels, steps, queues):
     if keep < 1.0:
         for i in range(len(left)):
             left[i] *= keep
-    begin, slot = np.int64(run.begin), np.int64(run.slot)
-    least = subtract(left, floor, path, begin, slot, levels[REST], run.step, coflow.steps, weights)
+    begin, end, slot = np.int64(run.begin), np.int64(run.end), np.int64(run.slot)
+    sent = by_slot[SENT]
+    least = subtract(left, floor, path, begin, end, slot, levels[REST, run.step:coflow.steps],
+                     weights, sent)
     if queues:
         _weigh_shares(run, coflow, steps[SINCE], weights)
-        least = subtract(left, floor, path, begin, slot, levels[IN_QUEUE], run.share,
-                         coflow.shares, weights)
+        least = subtract(left, floor, path, begin, end, slot,
+                         levels[IN_QUEUE, run.share:coflow.shares], weights, sent)
         run.share = coflow.shares - 1
     run.step = coflow.steps
     run.clock = coflow.clock
@@ -245,53 +248,41 @@ def _send(run, coflow, by_flow, paths, levels, steps, queues):
 
 
 @in_place
-def subtract(left, floor, path, begin, slot, levels, first, stop, weights):
-    """Subtract what a run's flows have sent from instant `first` to `stop`; return the least left.
+def subtract(left, floor, path, begin, end, slot, levels, weights, sent):
+    """Subtract what a run's flows have sent; return the least bytes left of those unfinished.
 
-    `levels` has a row per instant and a column per slot. `begin` and `slot` are those of the run.
+    `levels` has a row per instant and a column per slot, and `sent` space for each slot. If the
+    flows cross few slots from `begin` to `end`, besides `slot`, the bytes per flow are added up for
+    each of these: a loop over slots, unlike one over instants, is vectorized without being added up
+    in another order.
     """
-    weights = weights[:stop - first]
-    if begin >= 0:
-        return _subtract_abreast(left, floor, levels[first:stop], begin, slot, weights)
+    if end > 0:
+        sent[begin:end] = 0.0
+        for t in range(len(levels)):
+            _add_lowest(sent[begin:end], levels[t, begin:end], levels[t, slot], weights[t])
     least = np.inf
     for i in range(len(left)):
         if floor[i] < 0.0:
             continue
-        if path.shape[1] == 2:
-            left[i] -= sum_of_minima(levels[first:stop, path[i, 0]],
-                                     levels[first:stop, path[i, 1]], weights)
+        if end > 0:
+            left[i] -= sent[path[i, 0]]
+        elif path.shape[1] == 2:
+            left[i] -= sum_of_minima(levels[:, path[i, 0]], levels[:, path[i, 1]],
+                                     weights[:len(levels)])
         else:
-            for t in range(len(weights)):
+            for t in range(len(levels)):
                 lowest = np.inf
                 for h in range(path.shape[1]):
-                    lowest = min(lowest, levels[first + t, path[i, h]])
+                    lowest = min(lowest, levels[t, path[i, h]])
                 left[i] -= weights[t] * lowest
         least = min(least, left[i])
     return least
 
 
-@in_place
-def _subtract_abreast(left, floor, levels, begin, slot, weights):
-    """Do the same for flows that cross one slot after the other, from `begin` on, and `slot`.
-
-    A loop over flows, unlike a sum over instants, is vectorized without being added up in another
-    order.
-    """
-    for t in range(len(weights)):
-        _subtract_at(left, levels[t, begin:begin + len(left)], levels[t, slot], weights[t])
-    least = np.inf
-    for i in range(len(left)):
-        if floor[i] < 0.0:
-            left[i] = 0.0
-        else:
-            least = min(least, left[i])
-    return least
-
-
 @inlined
-def _subtract_at(left, levels, most, seconds):
-    for i in range(len(left)):
-        left[i] -= seconds * (levels[i] if levels[i] < most else most)
+def _add_lowest(sent, levels, most, seconds):
+    for s in range(len(sent)):
+        sent[s] += seconds * (levels[s] if levels[s] < most else most)
 
 
 @in_place

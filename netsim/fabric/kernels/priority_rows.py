@@ -43,8 +43,8 @@ from netsim.fabric.records import DUST, ROUNDINGS
 #: faster than one over flows, as the compiler vectorizes it.
 _CLOSE = 4
 
-#: From so many flows of a run on, it pays to add up what they send side by side.
-_ABREAST = 8
+#: From so many flows of a run on, what they send is added up by slot.
+_MANY_FLOWS = 8
 
 #: More runs per slot than this are worth sorting a coflow's flows for.
 _MOST_RUNS = 2
@@ -286,7 +286,7 @@ def _fill_flows(engine, flows, listed, at):
     for r in range(len(engine.runs)):
         run = engine.runs[r]
         run.least = np.inf
-        run.begin = _begin_of(run, engine.paths[PATH])
+        _find_slots(run, engine.paths[PATH])
         for i in range(run.first, run.stop):
             f = listed[at[i]]
             engine.flows[i].row, engine.flows[i].coflow = f, run.coflow
@@ -299,13 +299,17 @@ def _fill_flows(engine, flows, listed, at):
 
 
 @inlined
-def _begin_of(run, path):
-    """Return the first slot of a run whose flows cross one slot after the other, or -1."""
-    begin = np.int64(path[run.first, 0])
-    abreast = path.shape[1] == 2 and run.stop - run.first >= _ABREAST
+def _find_slots(run, path):
+    """Find which slots the flows of a run cross besides the last, if these lie close together."""
+    flows = run.stop - run.first
+    if path.shape[1] != 2 or flows < _MANY_FLOWS:
+        return
+    begin, end = np.int64(path[run.first, 0]), np.int64(0)
     for i in range(run.first, run.stop):
-        abreast &= path[i, 0] == begin + i - run.first
-    return begin if abreast else -1
+        begin = min(begin, np.int64(path[i, 0]))
+        end = max(end, np.int64(path[i, 0]) + 1)
+    if end - begin <= _CLOSE * flows:
+        run.begin, run.end = begin, end
 
 
 @in_place

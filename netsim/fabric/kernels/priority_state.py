@@ -72,8 +72,8 @@ SLOT = row_type([("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4"
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
 #: ``slot``.
 #:
-#: - begin: if there are many, and each crosses the slot after that of the one before, the slot of
-#:   the first; else -1
+#: - begin, end: if there are many, and the other slots that they cross lie close together, they are
+#:   from ``begin`` to ``end``; else both are 0
 #: - busy: whether some may have a rate; ``idle``: whether none has had one since rows were read
 #: - coflow: theirs
 #: - step, share, clock: up to which of its steps, shares and seconds they are flushed
@@ -81,7 +81,8 @@ SLOT = row_type([("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4"
 #: - floor: the most bytes at which one of them counts as ended
 RUN = row_type([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
                 ("coflow", "i4"), ("step", "i4"), ("share", "i4"), ("idle", "i4"),
-                ("begin", "i4"), ("clock", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")])
+                ("begin", "i4"), ("end", "i4"), ("clock", "f8"), ("least", "f8"), ("most", "f8"),
+                ("floor", "f8")])
 
 #: A flow: its coflow, and its row.
 FLOW_SERVED = row_type([("row", "i8"), ("coflow", "i8")])
@@ -100,10 +101,10 @@ IN_QUEUE, REST = range(2)
 #: of its queue's share. From the next three on, each with a row per filling: the level at which it
 #: was full, inf if it was not, 0 if no bandwidth was free; how many flows have some on all of their
 #: other links; and 1 if there is some on this link. In a fill, how many flows grow, the bandwidth
-#: left for them, and keys of a heap.
+#: left for them, and keys of a heap. Then, what each of the flows of a run sent that cross it.
 LOAD, ADDED_UP, USED, USED_IN_QUEUE, LEVEL, WANTS, FREE = 0, 1, 2, 3, 4, 6, 8
-UNFROZEN, FILL_LEFT, FILL_KEY = 10, 11, 12
-_BY_SLOT = 13
+UNFROZEN, FILL_LEFT, FILL_KEY, SENT = 10, 11, 12, 13
+_BY_SLOT = 14
 
 #: Of each link in use, in bytes per second, and of one more that is never full: with a row per
 #: filling, what is left; its bandwidth; and the most left with which it counts as full.
