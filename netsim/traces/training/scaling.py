@@ -79,6 +79,19 @@ class Layout(NamedTuple):
         with about("layout"):
             return cls(**_counts(sizes, "layout", _SIZES))._checked()
 
+    @classmethod
+    def dividing(cls, ranks: int, tp: int, ep: int, pp: int, path: Path) -> Layout:
+        """Divide the ranks of a file of SimAI or AICB, whose dp follows from the other sizes."""
+        check_limit("ranks", ranks, path, where="all_gpus")
+        dp, rest = divmod(ranks, tp * pp)
+        if rest or not dp:
+            raise TraceError(f"all_gpus: {ranks} is not {tp} x {pp} x dp, of tp = {tp} and pp = "
+                             f"{pp}; give gpus, a multiple of {tp * pp}", path)
+        if dp % ep:
+            raise TraceError(f"ep = {ep} does not divide dp = {dp}, which is {ranks} GPUs / (tp = "
+                             f"{tp} x pp = {pp})", path)
+        return cls(tp=tp, ep=ep, dp=dp, pp=pp)
+
     def _checked(self) -> Layout:
         check_limit("ranks", self.ranks, where=str(self))
         if self.replicas % self.ep:
@@ -107,6 +120,12 @@ class Layout(NamedTuple):
     def ranks(self) -> int:
         """Number of all ranks."""
         return self.tp * self.replicas * self.pp
+
+    def size(self, group: str) -> int:
+        """Number of ranks of a group; its kinds are those of SimAI and AICB."""
+        return {"tp": self.tp, "ep": self.ep, "dp": self.replicas,
+                "dp-ep": self.replicas // self.ep, "pp": self.pp, "embedding": min(self.pp, 2),
+                "all": self.ranks}[group]
 
     def __str__(self) -> str:
         return "a layout of " + ", ".join(f"{name} = {size}" for name, size in zip(
