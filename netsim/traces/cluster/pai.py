@@ -76,7 +76,7 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
     """
     keep_failed = as_flag(failed, "failed")
     with_instances = as_flag(instances, "instances")
-    table = _JobTable(path)
+    table = _PaiJobs(path)
     found = _Tasks(len(table.name))
     for rows in _read(path, "pai_task_table",
                       ("job_name", "inst_num", "start_time", "end_time", "plan_gpu")):
@@ -129,7 +129,7 @@ def _digests(names: Sequence[str]) -> NDArray[np.uint64]:
     return digests
 
 
-class _JobTable:
+class _PaiJobs:
     """The table of jobs, as columns with digests for names.
 
     `ended` jobs include those that `failed`; `again` marks jobs whose name is that of an earlier
@@ -188,7 +188,7 @@ class _Tasks:
             np.add.at(self.shares, places[ours], np.nan_to_num(shares[ours]))
 
 
-def _groups(path: str | Path, table: _JobTable) -> NDArray[np.int64]:
+def _groups(path: str | Path, table: _PaiJobs) -> NDArray[np.int64]:
     """Number the group of each job: its tag or, without a tag, its user, after all tags."""
     tags = Codes()
     names, which = np.unique(table.inst, return_inverse=True)
