@@ -215,7 +215,7 @@ class JobTable:
         return collector.jobs()
 
 
-def alike_in(*columns: str) -> Callable[[Chunk, Parsed], Iterable[Hashable]]:
+def same_cells(*columns: str) -> Callable[[Chunk, Parsed], Iterable[Hashable]]:
     """Make a group of all jobs with the same cells in these columns."""
     return lambda rows, _: rows.texts(*columns)
 

@@ -23,8 +23,8 @@ from netsim.traces.cluster.jobs import (
     JobTable,
     Masks,
     Parsed,
-    alike_in,
     gpus_of,
+    same_cells,
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
 from netsim.traces.files import NumberRange, Problem, TraceProblemsError
@@ -44,7 +44,7 @@ HELIOS = JobTable(
     parsed={**_TIMES, "duration": Column("duration", SECONDS, blank=True),
             "gpus": Column("gpu_num", _WHOLE)},
     state="state", succeeded=("COMPLETED",), failed=_FAILED,
-    group=alike_in("user", "vc", "gpu_num", "cpu_num", "node_num"), user="user")
+    group=same_cells("user", "vc", "gpu_num", "cpu_num", "node_num"), user="user")
 
 
 def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
@@ -75,7 +75,7 @@ ACME = JobTable(
              "start_time", "end_time"),
     parsed={**_TIMES, "gpus": Column("gpu_num", _WHOLE)},
     state="state", succeeded=("COMPLETED",), failed=_FAILED,
-    group=alike_in("user", "type", "gpu_num", "cpu_num", "node_num"), user="user")
+    group=same_cells("user", "type", "gpu_num", "cpu_num", "node_num"), user="user")
 
 
 def acme_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
@@ -106,10 +106,10 @@ def _whole_gpus(parsed: Parsed) -> tuple[NDArray[np.generic], Masks]:
 
 def _tag_or_request(rows: Chunk, parsed: Parsed) -> Iterable[Hashable]:
     """Name groups by the optional column; where it is blank, by user and request."""
-    alike = alike_in("user", "num_inst", "num_gpu", "gpu_type")(rows, parsed)
+    request = same_cells("user", "num_inst", "num_gpu", "gpu_type")(rows, parsed)
     if not rows.has("group"):
-        return alike
-    return (tag or other for tag, other in zip(rows.cells["group"], alike, strict=True))
+        return request
+    return (tag or other for tag, other in zip(rows.cells["group"], request, strict=True))
 
 
 #: Times are in seconds. GPUs, perhaps a fraction of one, are those of an instance.
@@ -155,7 +155,7 @@ GPU_V2023 = JobTable(
             "milli": Column("gpu_milli", NumberRange(0, 1e9), blank=True)},
     gpus=lambda parsed: (parsed["gpus"], (parsed["gpus"] == 1) & (parsed["milli"] < 1000)),
     state="pod_phase", succeeded=("Running", "Succeeded"), failed=("Failed",),
-    group=alike_in(*_ASKED))
+    group=same_cells(*_ASKED))
 
 
 def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:

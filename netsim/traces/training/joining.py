@@ -361,7 +361,7 @@ _ROUND = ("all-reduce", "all-gather", "reduce-scatter")
 _GROUP_KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
 
 
-class AlikeRanks:
+class ProgramsBuilder:
     """Makes the operations of all ranks from those of one rank, step by step.
 
     A collective of a group with p ranks on each of several servers consists of p rings, each of

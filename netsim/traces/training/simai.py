@@ -15,7 +15,7 @@ from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.operations import Operations, Programs
 from netsim.traces.files import OF_AICB, as_problems, first_word, require_file
 from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
-from netsim.traces.training.joining import AlikeRanks, join
+from netsim.traces.training.joining import ProgramsBuilder, join
 from netsim.traces.training.scaling import KEPT, Layout, grown_payload, growth
 from netsim.traces.training.simai_file import (
     COLUMNS,
@@ -144,8 +144,8 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
             elif busbw is not None:
                 raise InputError('busbw is for the arithmetic of SimAI\'s tool: simai = '
                                  '"analytical" or pipeline = "formula"', "busbw")
-            made = _run_simai(file, AlikeRanks(layout, gpus_per_server), layout, machines, simai,
-                              pipeline)
+            made = _run_simai(file, ProgramsBuilder(layout, gpus_per_server), layout, machines,
+                              simai, pipeline)
     job = JobSpec(0, iterations=iterations, name=path.stem, operations=made,
                   hosts=range(made.ranks) if hosts is None else hosts)
     return Workload([job], path.stem, seed=seed)
@@ -286,7 +286,7 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
                       stacklevel=4)
     if layout.pp > 1 and len(file.stages) > 1:
         return join(list(stage_traces(file, layout, skip_init=skip_init)))
-    ranks = AlikeRanks(layout, gpus_per_server)
+    ranks = ProgramsBuilder(layout, gpus_per_server)
     for number, row in enumerate(file.rows(skip_init=skip_init)):
         if row.group:
             name = f"{number}.{row.stage}/{row.group} {row.kind}"
@@ -312,7 +312,7 @@ def _aicb_layout(file: AicbFile) -> Layout:
     return layout
 
 
-def _run_simai(file: SimaiFile, ranks: AlikeRanks, layout: Layout, machines: Machines | None,
+def _run_simai(file: SimaiFile, ranks: ProgramsBuilder, layout: Layout, machines: Machines | None,
                simai: str, pipeline: str) -> Programs:
     """Make the operations of ranks in a file of SimAI."""
     if simai == "analytical":
@@ -326,7 +326,7 @@ def _run_simai(file: SimaiFile, ranks: AlikeRanks, layout: Layout, machines: Mac
     ).programs(bubble)
 
 
-def _added_up(times: SimaiTimes, ranks: AlikeRanks) -> Programs:
+def _added_up(times: SimaiTimes, ranks: ProgramsBuilder) -> Programs:
     """Make an iteration from the times of SimAI's tool, one after the other."""
     ranks.compute("compute", round(times.compute_s * 1e9))
     for name, seconds in times._asdict().items():
@@ -342,7 +342,7 @@ class _LayerPasses:
     take a fixed time.
     """
 
-    def __init__(self, file: SimaiFile, layout: Layout, ranks: AlikeRanks,
+    def __init__(self, file: SimaiFile, layout: Layout, ranks: ProgramsBuilder,
                  machines: Machines | None, sent: int) -> None:
         self._file, self._layout, self._ranks, self._machines = file, layout, ranks, machines
         self._sent = sent if layout.pp > 1 else 0
