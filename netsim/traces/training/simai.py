@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity
-from netsim.base.values import as_choice, as_flag, as_path, as_whole, known_names
+from netsim.base.values import as_choice, as_flag, as_whole, known_names
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.operations import Operations, Programs
 from netsim.traces.files import OF_AICB, as_problems, first_word, require_file
@@ -26,12 +26,10 @@ from netsim.traces.training.simai_file import (
     read_simai_file,
 )
 from netsim.traces.training.simai_tool import (
-    Efficiencies,
     Machines,
     SimaiTimes,
     analytical_times,
     fixed_ns,
-    read_busbw,
 )
 from netsim.workload import JobSpec, Workload
 
@@ -138,9 +136,8 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
             pipeline = _pipeline(pipeline, simai)
             machines = None
             if simai == "analytical" or pipeline == "formula" or efficiency is not None:
-                machines = Machines.of(gpus_per_server, nics_per_server, nvlink, nic,
-                                       _tables(path, efficiency), overlap,
-                                       _known(path, busbw))
+                machines = Machines.of(path.parent, gpus_per_server, nics_per_server, nvlink, nic,
+                                       efficiency, busbw, overlap)
             elif busbw is not None:
                 raise InputError('busbw is for the arithmetic of SimAI\'s tool: simai = '
                                  '"analytical" or pipeline = "formula"', "busbw")
@@ -184,19 +181,7 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
         file = read_simai_file(path)
         file, layout = _grown(file, _layout(file, gpus, gpus_per_server), scale, keep)
         return analytical_times(file, layout, Machines.of(
-            gpus_per_server, nics_per_server, nvlink, nic, _tables(path, efficiency), overlap,
-            _known(path, busbw)))
-
-
-def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
-    """Read the tables in a folder, given relative to the workload's folder."""
-    return None if efficiency is None else Efficiencies.read(
-        path.parent / as_path(efficiency, "efficiency"))
-
-
-def _known(path: Path, busbw: str | Path | None) -> dict[tuple[str, str], float]:
-    """Read the bandwidths in a file, given relative to the workload's folder."""
-    return {} if busbw is None else read_busbw(path.parent / as_path(busbw, "busbw"))
+            path.parent, gpus_per_server, nics_per_server, nvlink, nic, efficiency, busbw, overlap))
 
 
 def _warn(file: SimaiFile, strict: bool) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.base.units import Quantity, decimal, parse_rate
-from netsim.base.values import about, as_choice, as_number, as_whole
+from netsim.base.values import about, as_choice, as_number, as_path, as_whole
 from netsim.errors import InputError, TraceError, unknown_name
 from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.scaling import Layout
@@ -150,10 +150,13 @@ class Machines:
     known: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, gpus: int, nics: int | None, nvlink: Quantity | None, nic: Quantity | None,
-           efficiencies: Efficiencies | None, overlap: Mapping[str, float] | None,
-           known: Mapping[tuple[str, str], float] | None = None) -> Machines:
-        """Make the servers that options of `read_simai` describe, after checking these."""
+    def of(cls, folder: Path, gpus: int, nics: int | None, nvlink: Quantity | None,
+           nic: Quantity | None, efficiency: str | Path | None, busbw: str | Path | None,
+           overlap: Mapping[str, float] | None) -> Machines:
+        """Make the servers that options of `read_simai` describe, with files in `folder`."""
+        efficiencies = None if efficiency is None else Efficiencies.read(
+            folder / as_path(efficiency, "efficiency"))
+        known = {} if busbw is None else read_busbw(folder / as_path(busbw, "busbw"))
         nics = gpus if nics is None else as_whole(nics, "nics_per_server", 1)
         if nvlink is None or nic is None:
             raise InputError("SimAI's arithmetic needs the rates nvlink and nic; its GB/s are "
@@ -166,7 +169,7 @@ class Machines:
                          part, f"overlap: {name}", least=0, most=1)
                      for name, part in (overlap or {}).items()}
         return cls(gpus, nics, parse_rate(nvlink, "nvlink", strict=True),
-                   parse_rate(nic, "nic", strict=True), efficiencies, parts, dict(known or {}))
+                   parse_rate(nic, "nic", strict=True), efficiencies, parts, known)
 
     def rate(self, step: SimaiStep, layout: Layout) -> tuple[float, float]:
         """Compute the bandwidth of a collective (bytes/s), and the fraction that it reaches."""
