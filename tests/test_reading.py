@@ -345,8 +345,8 @@ def test_nothing_else_opens_files():
              if path != PACKAGE / "base" / "files.py" for _ in opened(path)]
     # The cache of kernels, the code of a rule, a temporary file that has no path, and an archive in
     # memory.
-    assert found == ["base/compiling.py", "fabric/rule_code.py", "results/lazy_table.py",
-                     "traces/measured.py"]
+    assert found == ["base/compiling.py", "fabric/rule_code.py",
+                     "reproductions/accuracy_files.py", "results/lazy_table.py"]
 
 
 @pytest.mark.parametrize(("line", "opens"), [

@@ -11,7 +11,7 @@ from netsim.cluster.contention import Contention
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import RingLayout
 from netsim.testing import make_view
-from netsim.traces.cluster.construction import ClusterJobs
+from netsim.traces.cluster.jobs import ClusterJobs
 from tests.offenders import assert_none
 
 MANY = 900

@@ -17,7 +17,7 @@ from netsim.base.values import about, as_number, as_path, as_whole, known_names,
 from netsim.edge.drawn import JobRanges, as_counts
 from netsim.edge.edge_cloud import EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError, TraceError
-from netsim.traces.cluster.construction import ClusterJobs
+from netsim.traces.cluster.jobs import ClusterJobs
 from netsim.traces.cluster.readers import CLUSTER_TRACES
 
 

@@ -28,9 +28,9 @@ from netsim.reproductions.accuracy import (
     four_figures,
     refitted_claim,
 )
+from netsim.reproductions.accuracy_files import find_file, read_htsim_results
 from netsim.reproductions.claims import PLAIN, Claim, Runs, below
 from netsim.simulation.simulation import simulate
-from netsim.traces.measured import find_file, read_htsim_results
 from netsim.traces.simulators import read_htsim
 from netsim.workload import Flows, JobSpec, Stage
 

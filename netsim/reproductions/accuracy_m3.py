@@ -17,9 +17,9 @@ import pandas as pd
 from netsim.network import Packet, Topology, from_networkx
 from netsim.network.wired import wired
 from netsim.reproductions.accuracy import Accuracy
+from netsim.reproductions.accuracy_files import M3Scenario, read_m3
 from netsim.reproductions.claims import PLAIN, RATIO, Claim, Runs, below, near
 from netsim.simulation.simulation import simulate
-from netsim.traces.measured import M3Scenario, read_m3
 from netsim.workload import Workload
 
 if TYPE_CHECKING:

@@ -46,12 +46,12 @@ _OF_SIMAI = ("HYBRID_", "MICRO", *OF_AICB)
 #: Readers of traces of GPU clusters, whose jobs train models.
 _OF_CLUSTERS = {
     "pai": "netsim.traces.cluster.pai:read_pai",
-    "pai-100k": "netsim.traces.cluster.pai:read_pai_sample",
+    "pai-100k": "netsim.traces.cluster.readers:read_pai_sample",
     "philly": "netsim.traces.cluster.philly:read_philly",
-    "helios": "netsim.traces.cluster.helios:read_helios",
-    "acme": "netsim.traces.cluster.helios:read_acme",
-    "gpu-v2023": "netsim.traces.cluster.gpu2023:read_gpu_v2023",
-    "tiresias-cluster": "netsim.traces.cluster.tiresias_jobs:read_tiresias_cluster",
+    "helios": "netsim.traces.cluster.readers:read_helios",
+    "acme": "netsim.traces.cluster.readers:read_acme",
+    "gpu-v2023": "netsim.traces.cluster.readers:read_gpu_v2023",
+    "tiresias-cluster": "netsim.traces.cluster.readers:read_tiresias_cluster",
     "recurrent": "netsim.traces.cluster.recurrent:recurrent",
 }
 

@@ -135,7 +135,7 @@ class PublicTrace:
 
 
 def _shards(count: int) -> tuple[str, ...]:
-    """List the paths of m3's scenarios, as `netsim.traces.measured.read_m3` reads them."""
+    """List the paths of m3's scenarios, with the names that they have there."""
     return tuple(f"shard{k}_nflows100_nhosts3_lr10Gbps/{name}" for k in range(count)
                  for name in ("fat.npy", "fid_topo-pl-3_s0.npy", "fsd.npy", "fsize.npy",
                               "fct_flowsim.npy", "fct_i_topo-pl-3_s0.npy", "fct_topo-pl-3_s0.npy",

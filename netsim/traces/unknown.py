@@ -117,15 +117,10 @@ def refuse_unknown(path: Path, header: Sequence[str], *, table: bool) -> None:
 
 def _nearest(header: Sequence[str]) -> tuple[str | None, list[str]]:
     """Find the format of jobs whose columns a table has most of, and those that it lacks."""
-    from netsim.traces.cluster.gpu2023 import COLUMNS as of_gpu2023
-    from netsim.traces.cluster.helios import ACME_COLUMNS as of_acme
-    from netsim.traces.cluster.helios import HELIOS_COLUMNS as of_helios
-    from netsim.traces.cluster.pai import COLUMNS as of_pai_sample
-    from netsim.traces.cluster.tiresias_jobs import COLUMNS as of_tiresias_jobs
+    from netsim.traces.cluster.readers import TABLES
 
-    known = {"tiresias": TiresiasRow._fields, "tiresias-cluster": of_tiresias_jobs,
-             "helios": of_helios, "acme": of_acme, "pai-100k": of_pai_sample,
-             "gpu-v2023": of_gpu2023}
+    known = {"tiresias": TiresiasRow._fields,
+             **{name: table.columns for name, table in TABLES.items()}}
     lacks = {name: [each for each in columns if each not in header]
              for name, columns in known.items()}
     share = {name: 1 - len(lacks[name]) / len(columns) for name, columns in known.items()}

@@ -25,10 +25,10 @@ from netsim.reproductions.accuracy import (
     fitted,
     fitted_text,
 )
+from netsim.reproductions.accuracy_files import find_file, read_m3
 from netsim.reproductions.accuracy_m3 import path_of_three, simulate_scenario
 from netsim.reproductions.drawings import filled
-from netsim.traces.measured import find_file, read_m3
-from tests.traces.test_measured import shard
+from tests.reproductions.test_accuracy_files import shard
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("NETSIM_TRACES", ROOT.parent / "shared" / "data"))

@@ -5,21 +5,27 @@ from __future__ import annotations
 from netsim.base.lazy import loading
 from netsim.traces.cluster.construction import (
     ClusterConstruction,
-    ClusterJobs,
     TraceWorkload,
     cluster_facts,
 )
-from netsim.traces.cluster.gpu2023 import (
+from netsim.traces.cluster.jobs import ClusterJobs
+from netsim.traces.cluster.pai import pai_jobs, read_pai
+from netsim.traces.cluster.philly import philly_jobs, read_philly
+from netsim.traces.cluster.readers import (
     GpuNodes,
+    acme_jobs,
     gpu_v2023_jobs,
     gpu_v2023_nodes,
+    helios_jobs,
+    pai_sample_jobs,
+    read_acme,
     read_gpu_v2023,
+    read_helios,
+    read_pai_sample,
+    read_tiresias_cluster,
+    tiresias_jobs,
 )
-from netsim.traces.cluster.helios import acme_jobs, helios_jobs, read_acme, read_helios
-from netsim.traces.cluster.pai import pai_jobs, pai_sample_jobs, read_pai, read_pai_sample
-from netsim.traces.cluster.philly import philly_jobs, read_philly
 from netsim.traces.cluster.recurrent import recurrent, recurrent_jobs
-from netsim.traces.cluster.tiresias_jobs import read_tiresias_cluster, tiresias_jobs
 
 __all__ = [
     "ClusterConstruction",

@@ -1,13 +1,15 @@
-"""Jobs of a GPU cluster's trace, as columns, and workloads made of them.
+"""Workloads of training jobs, made of the jobs of a GPU cluster's trace.
 
-Jobs dropped while cleaning are counted. A workload needs a model for each job, which is drawn, and
-its number of iterations, which is computed.
+A workload needs a model for each job, which is drawn, and its number of iterations, which is
+computed.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain
@@ -17,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.brief import brief
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_rate
 from netsim.base.values import (
@@ -36,148 +37,9 @@ from netsim.models import ParallelModel
 from netsim.models.catalogue import GPU, MODELS, models_for
 from netsim.models.gpus import Gpu, gpu_of
 from netsim.models.servers import ServerKind
-from netsim.traces.files import Problem, TraceProblemsError, as_factor, as_problems
+from netsim.traces.cluster.jobs import ClusterJobs
+from netsim.traces.files import as_factor, as_problems
 from netsim.workload import History, JobSpec, Workload
-
-# --- jobs as columns -----------------------------------------------------------------------
-
-#: Reasons for dropping a job that several formats share.
-NO_SUBMIT = "no submission time"
-
-UNFINISHED = "did not finish"
-
-FAILED = "failed or was cancelled"
-
-NO_GPU = "requested no GPU"
-
-NO_TIME = "no running time"
-
-_COUNTED_GPUS = 10**6
-
-_COLUMNS = {"submit_s": np.float64, "duration_s": np.float64, "gpus": np.int32,
-            "group": np.int32, "user": np.int32}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClusterJobs:
-    """The jobs of a trace that remain after cleaning, as columns in order of submission.
-
-    Groups and users are numbered from 0 in the order in which they first occur in the file.
-    """
-
-    submit_s: NDArray[np.float64]  #: since the first job's submission
-    duration_s: NDArray[np.float64]  #: running time, without waiting
-    gpus: NDArray[np.int32]
-    group: NDArray[np.int32]  #: the jobs of a group are submissions of the same job
-    user: NDArray[np.int32]
-    read: int  #: number of jobs in the file
-    dropped: Mapping[str, int]  #: jobs dropped for each reason; the first that applies
-    notes: Mapping[str, int]  #: jobs kept with a change, such as rounded GPUs
-
-    __repr__ = brief
-
-    def __len__(self) -> int:
-        return len(self.submit_s)
-
-
-class Codes:
-    """Assigns numbers to names, from 0 on in the order in which names are first seen."""
-
-    def __init__(self) -> None:
-        self._of: dict[Hashable, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._of)
-
-    def of(self, names: Iterable[Hashable]) -> NDArray[np.int32]:
-        """Return the number of each name."""
-        known = self._of
-        return np.fromiter((known.setdefault(name, len(known)) for name in names), np.int32)
-
-
-@dataclass(slots=True)
-class JobCollector:
-    """Collects the jobs of a file chunk by chunk, and drops those that violate a rule.
-
-    The counts are those of `ClusterJobs`.
-    """
-
-    path: str | Path  #: for error messages
-    read: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
-    notes: dict[str, int] = field(default_factory=dict)
-    _parts: dict[str, list[NDArray[np.generic]]] = field(
-        default_factory=lambda: {name: [] for name in _COLUMNS})
-
-    def add(
-        self,
-        rules: Mapping[str, NDArray[np.bool_]],
-        notes: Mapping[str, NDArray[np.bool_]] | None = None,
-        **columns: NDArray[np.generic],
-    ) -> None:
-        """Add a chunk of jobs, with masks of those to drop and those that were changed, by reason.
-
-        A job counts under the first of the `rules` that applies. The columns are those of
-        `ClusterJobs`, but `submit_s` may count from any origin.
-        """
-        kept = np.ones(len(columns["submit_s"]), dtype=bool)
-        self.read += len(kept)
-        for reason, bad in rules.items():
-            self.dropped[reason] = self.dropped.get(reason, 0) + int((kept & bad).sum())
-            kept &= ~bad
-        for note, found in (notes or {}).items():
-            self.notes[note] = self.notes.get(note, 0) + int((kept & found).sum())
-        for name, dtype in _COLUMNS.items():
-            self._parts[name].append(columns[name][kept].astype(dtype))
-
-    def jobs(self) -> ClusterJobs:
-        """Return the remaining jobs in order of submission. Can be called once, at the end."""
-        if not sum(map(len, self._parts["submit_s"])):
-            why = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items()
-                            if count)
-            message = f"no jobs remain of {self.read:,}: {why}" if self.read else "holds no jobs"
-            raise TraceProblemsError([Problem(None, message)], self.path)
-        columns = {}
-        for name in _COLUMNS:  # pop each column, so that at most one is in memory twice
-            columns[name] = np.concatenate(self._parts.pop(name))
-        order = np.argsort(columns["submit_s"], kind="stable")
-        for name in _COLUMNS:
-            columns[name] = columns[name][order]
-        columns["submit_s"] -= columns["submit_s"][0]
-        return ClusterJobs(**columns, read=self.read, dropped=self.dropped, notes=self.notes)
-
-
-def gpus_of(shares: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Round requests for fractions of GPUs up; return the GPUs, and whether they were rounded.
-
-    NaN counts as no GPU.
-    """
-    known = np.where(np.isnan(shares), 0.0, shares)
-    nearest = np.round(known)
-    # Within a tolerance, as three times a third should be one.
-    whole = np.abs(known - nearest) <= 1e-9 * np.maximum(1.0, nearest)
-    gpus = np.minimum(np.where(whole, nearest, np.ceil(known)), _COUNTED_GPUS)
-    return gpus.astype(np.int64), ~whole
-
-
-def share_of(count: int, share: float) -> int:
-    """Compute a share of a count, rounded down but for rounding errors; 0.29 of 100 is 29."""
-    return math.floor(share * count + 1e-9)
-
-
-def draw_single(sizes: NDArray[np.int64], share: float, rng: np.random.Generator
-                ) -> NDArray[np.bool_]:
-    """Draw the groups whose jobs have one GPU: in random order, as long as `share` allows."""
-    single = np.zeros(len(sizes), dtype=bool)
-    left = round(share * int(sizes.sum()))
-    for group in rng.permutation(len(sizes)).tolist():
-        if sizes[group] <= left:
-            single[group] = True
-            left -= int(sizes[group])
-    return single
-
-
-# --- workloads -----------------------------------------------------------------------------
 
 _TOO_LARGE = "more GPUs than max_gpus"
 
@@ -426,6 +288,74 @@ def _merged(model: ParallelModel, times: float) -> ParallelModel:
         for stage in model.stages))
 
 
+def share_of(count: int, share: float) -> int:
+    """Compute a share of a count, rounded down but for rounding errors; 0.29 of 100 is 29."""
+    return math.floor(share * count + 1e-9)
+
+
+def draw_single(sizes: NDArray[np.int64], share: float, rng: np.random.Generator
+                ) -> NDArray[np.bool_]:
+    """Draw the groups whose jobs have one GPU: in random order, as long as `share` allows."""
+    single = np.zeros(len(sizes), dtype=bool)
+    left = round(share * int(sizes.sum()))
+    for group in rng.permutation(len(sizes)).tolist():
+        if sizes[group] <= left:
+            single[group] = True
+            left -= int(sizes[group])
+    return single
+
+
+# --- readers -------------------------------------------------------------------------------
+
+_SEED = """seed : int
+    Seed of the workload, also used to draw the models of groups."""
+
+_REST = """**construction
+    The fields of `ClusterConstruction`.
+
+Raises
+------
+TraceError
+    If the file cannot be read.
+TraceProblemsError
+    If the file's contents are invalid, with the line, or no job is left.
+InputError
+    If an option is out of range."""
+
+
+def workload_reader(name: str, jobs: Callable[..., ClusterJobs], summary: str
+                    ) -> Callable[..., TraceWorkload]:
+    """Make the reader of a format's workloads, of this `name`, from that of its jobs.
+
+    It has the options of `jobs` and the fields of `ClusterConstruction`, and is documented by a
+    `summary` and by what `jobs` says of its parameters.
+    """
+    path, *own = inspect.signature(jobs).parameters.values()
+    names = {option.name for option in own}
+
+    def read(path: str | Path, *, seed: int = 0, **options: Any) -> TraceWorkload:
+        build = ClusterConstruction(**{option: value for option, value in options.items()
+                                       if option not in names})
+        made = jobs(path, **{option: value for option, value in options.items()
+                             if option in names})
+        return build.of_file(made, path, seed)
+
+    seed, construction = list(inspect.signature(read).parameters.values())[1:]
+    text = (inspect.getdoc(jobs) or "").partition("Parameters\n----------\n")[2]
+    of_path, *of_options = re.split(r"\n(?=\S)", text)
+    # Registries, help and the schema of experiment files read what follows.
+    read.__name__ = read.__qualname__ = name
+    read.__module__ = jobs.__module__
+    read.__doc__ = "\n".join((summary, "", "Parameters", "----------", of_path, _SEED,
+                              *of_options, _REST))
+    read.__annotations__ |= {option.name: option.annotation for option in own}
+    read.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [path, seed, *own, construction.replace(name="construction")],
+        return_annotation="TraceWorkload")
+    return read
+
+
+# --- facts ---------------------------------------------------------------------------------
 def cluster_facts(workload: Workload) -> list[tuple[str, float]]:
     """List the facts that `check_trace` reports for a cluster's trace, as (label, value)."""
     facts: list[tuple[str, float]] = []

@@ -1,118 +1,30 @@
-"""Read the tables of Alibaba PAI's GPU cluster of 2020, and the samples made for its simulator.
-
-The tables are described by Weng et al. (NSDI '22); samples are files ``pai_job_*_100K.csv``.
-"""
+"""Read the tables of Alibaba PAI's GPU cluster of 2020 (Weng et al., NSDI '22)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.values import as_flag
-from netsim.traces.cluster.construction import (
+from netsim.traces.cluster.construction import workload_reader
+from netsim.traces.cluster.jobs import (
     FAILED,
     NO_GPU,
     NO_SUBMIT,
     NO_TIME,
+    ROUNDED,
     UNFINISHED,
-    ClusterConstruction,
     ClusterJobs,
     Codes,
     JobCollector,
-    TraceWorkload,
     gpus_of,
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
 from netsim.traces.files import NumberRange, Problem, TraceProblemsError, read_text
-
-# --- samples -------------------------------------------------------------------------------
-
-#: The key of `ClusterJobs.notes` for jobs that request a fraction of a GPU.
-ROUNDED = "a fraction of a GPU, rounded up"
-
-COLUMNS = ("num_inst", "submit_time", "num_gpu", "gpu_type", "duration", "user")
-
-
-def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> TraceWorkload:
-    """Read a sample of Alibaba PAI's jobs, as its simulator uses (CSV), as jobs that train models.
-
-    Parameters
-    ----------
-    path : path-like
-        The file, such as ``pai_job_no_estimate_100K.csv``.
-    seed : int
-        Seed of the workload, also used to draw the models of groups.
-    **construction
-        The fields of `ClusterConstruction`.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    TraceProblemsError
-        If the file's contents are invalid, with the line, or no job is left.
-    InputError
-        If an option is out of range.
-    """
-    build = ClusterConstruction(**construction)
-    return build.of_file(pai_sample_jobs(path), path, seed)
-
-
-def pai_sample_jobs(path: str | Path) -> ClusterJobs:
-    """Read a sample of Alibaba PAI's jobs, and clean them.
-
-    The header has ``num_inst``, ``submit_time`` and ``duration`` (seconds), ``num_gpu`` (GPUs or
-    a fraction of one, per instance), ``gpu_type`` and ``user``, in any order. The column
-    ``group``, which ``pai_job_duration_estimate_100K.csv`` has, is optional; other columns are
-    ignored. Without this column, or where it is blank, a group is all jobs of a user with the
-    same numbers of instances and GPUs and the same type of GPU.
-
-    A job has ``num_inst * num_gpu`` GPUs, rounded up to whole ones, which is counted in
-    ``notes``. The following jobs are dropped, and counted under the first reason that applies:
-
-    - jobs without a submission time;
-    - jobs without a duration;
-    - jobs that requested no GPU, which used CPUs only;
-    - jobs with a duration of 0.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    TraceProblemsError
-        If the file's contents are invalid, with the line, or no job is left.
-    """
-    collector, groups, users = JobCollector(path), Codes(), Codes()
-    for rows in read_table(path, COLUMNS, ("group",)):
-        submit = rows.numbers("submit_time", SECONDS, blank=True)
-        duration = rows.numbers("duration", SECONDS, blank=True)
-        instances = rows.numbers("num_inst", COUNT, blank=True)
-        shares = rows.numbers("num_gpu", COUNT, blank=True)
-        # As in Alibaba's simulator, a blank number of instances means one.
-        gpus, rounded = gpus_of(np.where(np.isnan(instances), 1.0, instances) * shares)
-        like = rows.texts("user", "num_inst", "num_gpu", "gpu_type")
-        names = like if not rows.has("group") else (
-            tag or other for tag, other in zip(rows.cells["group"], like, strict=True))
-        collector.add(
-            {NO_SUBMIT: np.isnan(submit), UNFINISHED: np.isnan(duration), NO_GPU: gpus == 0,
-             NO_TIME: duration == 0},
-            {ROUNDED: rounded},
-            submit_s=submit, duration_s=duration, gpus=gpus, group=groups.of(names),
-            user=users.of(rows.cells["user"]))
-    return collector.jobs()
-
-
-# --- tables --------------------------------------------------------------------------------
 
 #: The published headers, for tables without a ``.header`` file.
 _HEADERS = {
@@ -125,41 +37,6 @@ _HEADERS = {
 }
 
 _PERCENT = NumberRange(0, 1e8)
-
-
-def read_pai(
-    path: str | Path,
-    *,
-    seed: int = 0,
-    failed: bool = False,
-    instances: bool = False,
-    **construction: Any,
-) -> TraceWorkload:
-    """Read the tables of Alibaba PAI's GPU cluster of 2020 (CSV) as jobs that train models.
-
-    Parameters
-    ----------
-    path : path-like
-        ``pai_job_table.csv``; the other tables must be in the same folder.
-    seed : int
-        Seed of the workload, also used to draw the models of groups.
-    failed, instances : bool
-        As for `pai_jobs`.
-    **construction
-        The fields of `ClusterConstruction`.
-
-    Raises
-    ------
-    TraceError
-        If a file cannot be read.
-    TraceProblemsError
-        If the contents of a file are invalid, with the line, or no job is left.
-    InputError
-        If an option is out of range.
-    """
-    build = ClusterConstruction(**construction)
-    jobs = pai_jobs(path, failed=failed, instances=instances)
-    return build.of_file(jobs, path, seed)
 
 
 def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False) -> ClusterJobs:
@@ -190,23 +67,16 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
     Parameters
     ----------
     path : path-like
-        ``pai_job_table.csv``.
+        ``pai_job_table.csv``; the other tables must be in the same folder.
     failed : bool
         Whether to keep jobs that ``Failed``, which occupied their GPUs while they ran.
     instances : bool
         Whether to take starts and ends from the table of instances, for jobs that it contains: a
         task may start before any of its instances runs.
-
-    Raises
-    ------
-    TraceError
-        If a file cannot be read.
-    TraceProblemsError
-        If the contents of a file are invalid, with the line, or no job is left.
     """
     keep_failed = as_flag(failed, "failed")
     with_instances = as_flag(instances, "instances")
-    table = _JobTable(path)
+    table = _PaiJobs(path)
     found = _Tasks(len(table.name))
     for rows in _read(path, "pai_task_table",
                       ("job_name", "inst_num", "start_time", "end_time", "plan_gpu")):
@@ -233,6 +103,11 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
     return collector.jobs()
 
 
+read_pai = workload_reader(
+    "read_pai", pai_jobs,
+    "Read the tables of Alibaba PAI's GPU cluster of 2020 (CSV) as jobs that train models.")
+
+
 def _read(path: str | Path, table: str, columns: Sequence[str]) -> Iterator[Chunk]:
     """Read one of the tables: the file at `path` for jobs, one beside it for the others."""
     file = Path(path) if table == "pai_job_table" else Path(path).parent / f"{table}.csv"
@@ -254,7 +129,7 @@ def _digests(names: Sequence[str]) -> NDArray[np.uint64]:
     return digests
 
 
-class _JobTable:
+class _PaiJobs:
     """The table of jobs, as columns with digests for names.
 
     `ended` jobs include those that `failed`; `again` marks jobs whose name is that of an earlier
@@ -313,7 +188,7 @@ class _Tasks:
             np.add.at(self.shares, places[ours], np.nan_to_num(shares[ours]))
 
 
-def _groups(path: str | Path, table: _JobTable) -> NDArray[np.int64]:
+def _groups(path: str | Path, table: _PaiJobs) -> NDArray[np.int64]:
     """Number the group of each job: its tag or, without a tag, its user, after all tags."""
     tags = Codes()
     names, which = np.unique(table.inst, return_inverse=True)

@@ -16,17 +16,16 @@ import numpy as np
 
 from netsim.base.files import open_text
 from netsim.base.values import as_flag
-from netsim.traces.cluster.construction import (
+from netsim.traces.cluster.construction import workload_reader
+from netsim.traces.cluster.jobs import (
     FAILED,
     NO_GPU,
     NO_SUBMIT,
     NO_TIME,
     UNFINISHED,
-    ClusterConstruction,
     ClusterJobs,
     Codes,
     JobCollector,
-    TraceWorkload,
 )
 from netsim.traces.cluster.tables import locating, seconds_of
 from netsim.traces.files import Problem, TraceProblemsError, require_file
@@ -151,34 +150,6 @@ class _Submission(NamedTuple):
     gpus: int
 
 
-def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
-                ) -> TraceWorkload:
-    """Read a ``cluster_job_log`` (JSON) of Microsoft's Philly clusters as jobs that train models.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    seed : int
-        Seed of the workload, also used to draw the models of groups.
-    failed : bool
-        As for `philly_jobs`.
-    **construction
-        The fields of `ClusterConstruction`.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    TraceProblemsError
-        If the file's contents are invalid, with the line, or no job is left.
-    InputError
-        If an option is out of range.
-    """
-    build = ClusterConstruction(**construction)
-    return build.of_file(philly_jobs(path, failed=failed), path, seed)
-
-
 def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     """Read the jobs of a ``cluster_job_log``, and clean them.
 
@@ -207,14 +178,6 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     failed : bool
         Whether to keep jobs that were ``Killed`` or ``Failed``, which occupied their GPUs while
         they ran.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    TraceProblemsError
-        If the file's contents are invalid, with the line on which the entry begins, or no job is
-        left.
     """
     keep_failed = as_flag(failed, "failed")
     collector, groups, users = JobCollector(path), Codes(), Codes()
@@ -234,6 +197,11 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
             group=groups.of((row.user, row.vc, row.gpus) for row in rows),
             user=users.of(row.user for row in rows))
     return collector.jobs()
+
+
+read_philly = workload_reader(
+    "read_philly", philly_jobs,
+    "Read a ``cluster_job_log`` (JSON) of Microsoft's Philly clusters as jobs that train models.")
 
 
 def _seconds(rows: list[_Submission], name: str, path: str | Path) -> np.ndarray[Any, Any]:

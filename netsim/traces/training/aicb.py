@@ -18,7 +18,6 @@ from netsim.errors import TraceError, not_one_of
 from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.rank_trace import RankNode, RankTrace
 from netsim.traces.training.scaling import Layout, check_nodes
-from netsim.traces.training.simai_tool import GroupSizes
 
 # --- rows of the file ----------------------------------------------------------------------
 
@@ -223,14 +222,13 @@ class _Reader:
 _REPLICAS = {"dp": "dp-cp", "ep": "ep", "dp-ep": "edp"}
 
 
-def stage_traces(file: AicbFile, sizes: GroupSizes, *, skip_init: bool) -> Iterator[RankTrace]:
+def stage_traces(file: AicbFile, layout: Layout, *, skip_init: bool) -> Iterator[RankTrace]:
     """Yield the trace of each rank: the rows of its stage, one after the other.
 
     A message goes to the rank in the same position of the next or the previous stage. Adjacent
     messages begin together, as AICB issues them. Otherwise ranks that receive before they send
     would wait for each other.
     """
-    layout = Layout(tp=sizes.tp, ep=sizes.ep, dp=sizes.dp, pp=sizes.pp)
     stages = [file.rows(stage, skip_init=skip_init) for stage in range(layout.pp)]
     check_nodes(sum(map(len, stages)) * (layout.ranks // layout.pp), layout.ranks, file.path)
     for rank in range(layout.ranks):

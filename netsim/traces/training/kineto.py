@@ -16,14 +16,15 @@ from netsim.base.values import as_choice, as_flag, as_list, as_whole, known_name
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.operations import Operations, Programs
 from netsim.traces.files import as_problems, require_file
+from netsim.traces.training.joining import join, join_copies
 from netsim.traces.training.kineto_events import (
     KinetoEvent,
     KinetoTrace,
     graph_of,
     read_kineto_file,
 )
-from netsim.traces.training.rank_trace import RankNode, RankTrace, join_copies
-from netsim.traces.training.scaling import Scaling, check_nodes, join
+from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.traces.training.scaling import Scaling, check_nodes
 from netsim.workload import JobSpec, Workload
 
 # --- collectives of NCCL's kernels ---------------------------------------------------------

@@ -10,12 +10,13 @@ from typing import TypeVar
 
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity
-from netsim.base.values import as_choice, as_flag, as_path, as_whole, known_names
+from netsim.base.values import as_choice, as_flag, as_whole, known_names
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.operations import Operations, Programs
 from netsim.traces.files import OF_AICB, as_problems, first_word, require_file
 from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
-from netsim.traces.training.scaling import KEPT, grown_payload, growth, join
+from netsim.traces.training.joining import ProgramsBuilder, join
+from netsim.traces.training.scaling import KEPT, Layout, grown_payload, growth
 from netsim.traces.training.simai_file import (
     COLUMNS,
     POLICIES,
@@ -25,14 +26,10 @@ from netsim.traces.training.simai_file import (
     read_simai_file,
 )
 from netsim.traces.training.simai_tool import (
-    AlikeRanks,
-    Efficiencies,
-    GroupSizes,
     Machines,
     SimaiTimes,
     analytical_times,
     fixed_ns,
-    read_busbw,
 )
 from netsim.workload import JobSpec, Workload
 
@@ -135,18 +132,17 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
         else:
             file = read_simai_file(path)
             _warn(file, strict)
-            file, sizes = _grown(file, _sizes(file, gpus, gpus_per_server), scale, keep)
+            file, layout = _grown(file, _layout(file, gpus, gpus_per_server), scale, keep)
             pipeline = _pipeline(pipeline, simai)
             machines = None
             if simai == "analytical" or pipeline == "formula" or efficiency is not None:
-                machines = Machines.of(gpus_per_server, nics_per_server, nvlink, nic,
-                                       _tables(path, efficiency), overlap,
-                                       _known(path, busbw))
+                machines = Machines.of(path.parent, gpus_per_server, nics_per_server, nvlink, nic,
+                                       efficiency, busbw, overlap)
             elif busbw is not None:
                 raise InputError('busbw is for the arithmetic of SimAI\'s tool: simai = '
                                  '"analytical" or pipeline = "formula"', "busbw")
-            made = _run_simai(file, AlikeRanks(sizes, gpus_per_server), sizes, machines, simai,
-                              pipeline)
+            made = _run_simai(file, ProgramsBuilder(layout, gpus_per_server), layout, machines,
+                              simai, pipeline)
     job = JobSpec(0, iterations=iterations, name=path.stem, operations=made,
                   hosts=range(made.ranks) if hosts is None else hosts)
     return Workload([job], path.stem, seed=seed)
@@ -183,21 +179,9 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
     path = require_file(path)
     with as_problems(path):
         file = read_simai_file(path)
-        file, sizes = _grown(file, _sizes(file, gpus, gpus_per_server), scale, keep)
-        return analytical_times(file, sizes, Machines.of(
-            gpus_per_server, nics_per_server, nvlink, nic, _tables(path, efficiency), overlap,
-            _known(path, busbw)))
-
-
-def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
-    """Read the tables in a folder, given relative to the workload's folder."""
-    return None if efficiency is None else Efficiencies.read(
-        path.parent / as_path(efficiency, "efficiency"))
-
-
-def _known(path: Path, busbw: str | Path | None) -> dict[tuple[str, str], float]:
-    """Read the bandwidths in a file, given relative to the workload's folder."""
-    return {} if busbw is None else read_busbw(path.parent / as_path(busbw, "busbw"))
+        file, layout = _grown(file, _layout(file, gpus, gpus_per_server), scale, keep)
+        return analytical_times(file, layout, Machines.of(
+            path.parent, gpus_per_server, nics_per_server, nvlink, nic, efficiency, busbw, overlap))
 
 
 def _warn(file: SimaiFile, strict: bool) -> None:
@@ -219,8 +203,8 @@ def _warn(file: SimaiFile, strict: bool) -> None:
                                     file.path), stacklevel=4)
 
 
-def _sizes(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> GroupSizes:
-    """Compute the sizes of the groups."""
+def _layout(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> Layout:
+    """Divide the ranks of a file of SimAI into groups."""
     header = file.header
     measured = file.policy == "MICRO"
     count = header.get("gpus") if gpus is None else as_whole(gpus, "gpus", 1)
@@ -229,33 +213,33 @@ def _sizes(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> GroupSize
             raise TraceError("the file does not say all_gpus; give gpus", file.path, 1)
         count = gpus_per_server
     tp, ep, pp = (1, 1, 1) if measured else (header.get(key, 1) for key in ("tp", "ep", "pp"))
-    return GroupSizes.of(count, tp, ep, pp, file.path)
+    return Layout.dividing(count, tp, ep, pp, file.path)
 
 
-def _scaled(sizes: GroupSizes, scale: Mapping[str, int] | None, path: Path) -> GroupSizes:
+def _scaled(layout: Layout, scale: Mapping[str, int] | None, path: Path) -> Layout:
     """Multiply the sizes of some groups."""
     for group, factor in growth(scale).items():
-        sizes = sizes._replace(**{group: getattr(sizes, group) * factor})
-    return GroupSizes.of(sizes.ranks, sizes.tp, sizes.ep, sizes.pp, path)
+        layout = layout._replace(**{group: getattr(layout, group) * factor})
+    return Layout.dividing(layout.ranks, layout.tp, layout.ep, layout.pp, path)
 
 
-def _grown(file: SimaiFile, traced: GroupSizes, scale: Mapping[str, int] | None, keep: str
-           ) -> tuple[SimaiFile, GroupSizes]:
-    """Scale the groups of a file; return it with its buffers, and the sizes of the groups."""
-    sizes = _scaled(traced, scale, file.path)
+def _grown(file: SimaiFile, traced: Layout, scale: Mapping[str, int] | None, keep: str
+           ) -> tuple[SimaiFile, Layout]:
+    """Scale the groups of a file; return it with its buffers, and the layout."""
+    layout = _scaled(traced, scale, file.path)
     layers = tuple(layer._replace(
-        forward=_kept(layer.forward, traced, sizes, keep),
-        inputs=_kept(layer.inputs, traced, sizes, keep),
-        weights=_kept(layer.weights, traced, sizes, keep)) for layer in file.layers)
-    return replace(file, layers=layers), sizes
+        forward=_kept(layer.forward, traced, layout, keep),
+        inputs=_kept(layer.inputs, traced, layout, keep),
+        weights=_kept(layer.weights, traced, layout, keep)) for layer in file.layers)
+    return replace(file, layers=layers), layout
 
 
-def _kept(step: _Step, traced: GroupSizes, sizes: GroupSizes, keep: str) -> _Step:
+def _kept(step: _Step, traced: Layout, layout: Layout, keep: str) -> _Step:
     """Give a collective the buffer that it has after its group has grown."""
     if keep == "buffer" or not step.group:
         return step
     return step._replace(nbytes=grown_payload(
-        step.kind, step.nbytes, traced.size(step.group), sizes.size(step.group), keep))
+        step.kind, step.nbytes, traced.size(step.group), layout.size(step.group), keep))
 
 
 def _pipeline(given: str | None, simai: str) -> str:
@@ -275,19 +259,19 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
         if row.group and row.kind != "barrier" and not row.nbytes:
             raise TraceError(f"msg_size of {row.kind} of {row.group} must be at least 1, not 0",
                              file.path, row.line)
-    traced = _aicb_sizes(file)
+    traced = _aicb_layout(file)
     if gpus is not None:
         gpus = as_whole(gpus, "gpus", 1)
-        traced = GroupSizes.of(gpus, traced.tp, traced.ep, traced.pp, file.path)
-    sizes = _scaled(traced, scale, file.path)
-    file = replace(file, stages=tuple(tuple(_kept(row, traced, sizes, keep) for row in rows)
+        traced = Layout.dividing(gpus, traced.tp, traced.ep, traced.pp, file.path)
+    layout = _scaled(traced, scale, file.path)
+    file = replace(file, stages=tuple(tuple(_kept(row, traced, layout, keep) for row in rows)
                                       for rows in file.stages))
     if any(row.kind == "computation" for rows in file.stages for row in rows):
         warnings.warn(NetsimWarning("computations have no times, and take none", file.path),
                       stacklevel=4)
-    if sizes.pp > 1 and len(file.stages) > 1:
-        return join(list(stage_traces(file, sizes, skip_init=skip_init)))
-    ranks = AlikeRanks(sizes, gpus_per_server)
+    if layout.pp > 1 and len(file.stages) > 1:
+        return join(list(stage_traces(file, layout, skip_init=skip_init)))
+    ranks = ProgramsBuilder(layout, gpus_per_server)
     for number, row in enumerate(file.rows(skip_init=skip_init)):
         if row.group:
             name = f"{number}.{row.stage}/{row.group} {row.kind}"
@@ -295,8 +279,8 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
     return ranks.programs()
 
 
-def _aicb_sizes(file: AicbFile) -> GroupSizes:
-    """Compute the sizes of the groups of a file of AICB."""
+def _aicb_layout(file: AicbFile) -> Layout:
+    """Divide the ranks of a file of AICB into groups."""
     tp, ep = (file.sizes.get(group, 1) for group in ("tp", "ep"))
     pp = len(file.stages)
     if pp == 1 and "dp" in file.sizes:  # one stage, like the others
@@ -304,30 +288,30 @@ def _aicb_sizes(file: AicbFile) -> GroupSizes:
     if file.ranks % (tp * pp * ep):
         raise TraceError(f"{file.ranks} ranks are not in groups of tp = {tp}, ep = {ep}, in {pp} "
                          "stages", file.path)
-    sizes = GroupSizes.of(file.ranks, tp, ep, pp, file.path)
+    layout = Layout.dividing(file.ranks, tp, ep, pp, file.path)
     for group, size in file.sizes.items():
-        if sizes.size(group) != size:
-            raise TraceError(f"{group} groups have {size} ranks, not {sizes.size(group)}: there "
+        if layout.size(group) != size:
+            raise TraceError(f"{group} groups have {size} ranks, not {layout.size(group)}: there "
                              f"are {file.ranks} ranks in {pp} stages, of tp = {tp} and ep = {ep}",
                              file.path)
-    return sizes
+    return layout
 
 
-def _run_simai(file: SimaiFile, ranks: AlikeRanks, sizes: GroupSizes, machines: Machines | None,
+def _run_simai(file: SimaiFile, ranks: ProgramsBuilder, layout: Layout, machines: Machines | None,
                simai: str, pipeline: str) -> Programs:
     """Make the operations of ranks in a file of SimAI."""
     if simai == "analytical":
         assert machines is not None
-        return _added_up(analytical_times(file, sizes, machines), ranks)
-    bubble = analytical_times(file, sizes, machines).bubble_s if (
+        return _added_up(analytical_times(file, layout, machines), ranks)
+    bubble = analytical_times(file, layout, machines).bubble_s if (
         pipeline == "formula" and machines is not None) else None
     sent = file.header.get("pp_bytes", 0) if pipeline == "send" else 0
     return _LayerPasses(
-        file, sizes, ranks, machines if machines and machines.efficiencies else None, sent
+        file, layout, ranks, machines if machines and machines.efficiencies else None, sent
     ).programs(bubble)
 
 
-def _added_up(times: SimaiTimes, ranks: AlikeRanks) -> Programs:
+def _added_up(times: SimaiTimes, ranks: ProgramsBuilder) -> Programs:
     """Make an iteration from the times of SimAI's tool, one after the other."""
     ranks.compute("compute", round(times.compute_s * 1e9))
     for name, seconds in times._asdict().items():
@@ -343,10 +327,10 @@ class _LayerPasses:
     take a fixed time.
     """
 
-    def __init__(self, file: SimaiFile, sizes: GroupSizes, ranks: AlikeRanks,
+    def __init__(self, file: SimaiFile, layout: Layout, ranks: ProgramsBuilder,
                  machines: Machines | None, sent: int) -> None:
-        self._file, self._sizes, self._ranks, self._machines = file, sizes, ranks, machines
-        self._sent = sent if sizes.pp > 1 else 0
+        self._file, self._layout, self._ranks, self._machines = file, layout, ranks, machines
+        self._sent = sent if layout.pp > 1 else 0
         self._batches = file.header.get("ga", 1) * file.header.get("vpp", 1) if self._sent else 0
         check_limit("steps", self._batches, file.path, 1, where="ga x vpp")
 
@@ -396,13 +380,13 @@ class _LayerPasses:
         label = f"{name}/{step.group} {step.kind}"
         part = 1.0
         if self._machines is not None:
-            ranks = self._sizes.size(step.group)
+            ranks = self._layout.size(step.group)
             fixed = fixed_ns(step, ranks)
             if fixed is not None:
                 self._ranks.wait(label, (fixed + layer.update_ns) / 1e9, step.group, blocks=blocks)
                 return
             if ranks > 1 and step.nbytes:
-                part = self._machines.rate(step, self._sizes)[1]
+                part = self._machines.rate(step, self._layout)[1]
         self._ranks.collective(label, step.kind, step.group, step.nbytes, factor=1 / part,
                                late_ns=layer.update_ns, blocks=blocks)
 

@@ -1,31 +1,25 @@
 """The arithmetic of SimAI's analytical tool: bandwidths, efficiencies and times of collectives.
 
-The tool's gigabytes per second are 2^30 bytes; here all rates are in bytes per second. At the end:
-jobs in which all ranks do the same, each in its own groups, from the trace of one rank.
+The tool's gigabytes per second are 2^30 bytes; here all rates are in bytes per second.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netsim.base.limits import check_limit, most
 from netsim.base.units import Quantity, decimal, parse_rate
-from netsim.base.values import about, as_choice, as_number, as_whole
+from netsim.base.values import about, as_choice, as_number, as_path, as_whole
 from netsim.errors import InputError, TraceError, unknown_name
-from netsim.llm.job import RankGrid
-from netsim.operations import Family, Programs, Row
 from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
+from netsim.traces.training.scaling import Layout
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
-
-Ints = NDArray[np.int64]
 
 # --- bandwidths in busbw.yaml --------------------------------------------------------------
 
@@ -103,38 +97,6 @@ _COLUMNS = 12
 _OVERLAPS = ("tp", "dp", "ep", "pp")
 
 
-class GroupSizes(NamedTuple):
-    """Number of ranks in the groups of each kind."""
-
-    tp: int
-    ep: int
-    dp: int
-    pp: int
-
-    @classmethod
-    def of(cls, gpus: int, tp: int, ep: int, pp: int, path: Path) -> GroupSizes:
-        """Divide GPUs into groups, or raise `TraceError` if they cannot be divided in this way."""
-        check_limit("ranks", gpus, path, where="all_gpus")
-        dp, rest = divmod(gpus, tp * pp)
-        if rest or not dp:
-            raise TraceError(f"all_gpus: {gpus} is not {tp} x {pp} x dp, of tp = {tp} and pp = "
-                             f"{pp}; give gpus, a multiple of {tp * pp}", path)
-        if dp % ep:
-            raise TraceError(f"ep = {ep} does not divide dp = {dp}, which is {gpus} GPUs / (tp = "
-                             f"{tp} x pp = {pp})", path)
-        return cls(tp, ep, dp, pp)
-
-    @property
-    def ranks(self) -> int:
-        """Number of all ranks."""
-        return self.tp * self.dp * self.pp
-
-    def size(self, group: str) -> int:
-        """Return the number of ranks of a group of a kind."""
-        return {"tp": self.tp, "ep": self.ep, "dp": self.dp, "dp-ep": self.dp // self.ep,
-                "pp": self.pp, "embedding": min(self.pp, 2), "all": self.ranks}[group]
-
-
 #: The size in bytes, and a value per column.
 _TableRow = tuple[float, tuple[float, ...]]
 
@@ -188,10 +150,13 @@ class Machines:
     known: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, gpus: int, nics: int | None, nvlink: Quantity | None, nic: Quantity | None,
-           efficiencies: Efficiencies | None, overlap: Mapping[str, float] | None,
-           known: Mapping[tuple[str, str], float] | None = None) -> Machines:
-        """Make the servers that options of `read_simai` describe, after checking these."""
+    def of(cls, folder: Path, gpus: int, nics: int | None, nvlink: Quantity | None,
+           nic: Quantity | None, efficiency: str | Path | None, busbw: str | Path | None,
+           overlap: Mapping[str, float] | None) -> Machines:
+        """Make the servers that options of `read_simai` describe, with files in `folder`."""
+        efficiencies = None if efficiency is None else Efficiencies.read(
+            folder / as_path(efficiency, "efficiency"))
+        known = {} if busbw is None else read_busbw(folder / as_path(busbw, "busbw"))
         nics = gpus if nics is None else as_whole(nics, "nics_per_server", 1)
         if nvlink is None or nic is None:
             raise InputError("SimAI's arithmetic needs the rates nvlink and nic; its GB/s are "
@@ -204,17 +169,17 @@ class Machines:
                          part, f"overlap: {name}", least=0, most=1)
                      for name, part in (overlap or {}).items()}
         return cls(gpus, nics, parse_rate(nvlink, "nvlink", strict=True),
-                   parse_rate(nic, "nic", strict=True), efficiencies, parts, dict(known or {}))
+                   parse_rate(nic, "nic", strict=True), efficiencies, parts, known)
 
-    def rate(self, step: SimaiStep, sizes: GroupSizes) -> tuple[float, float]:
+    def rate(self, step: SimaiStep, layout: Layout) -> tuple[float, float]:
         """Compute the bandwidth of a collective (bytes/s), and the fraction that it reaches."""
         if (step.group, step.kind) in self.known:
             return self.known[step.group, step.kind], 1.0
-        servers, gpus, nics = self._spread(step.group, sizes)
+        servers, gpus, nics = self._spread(step.group, layout)
         if not nics:
             raise InputError(f"SimAI's arithmetic finds no NIC for a rank of {step.group} groups: "
-                             f"{self.nics} NICs of {self.gpus} GPUs, tp = {sizes.tp}, ep = "
-                             f"{sizes.ep}")
+                             f"{self.nics} NICs of {self.gpus} GPUs, tp = {layout.tp}, ep = "
+                             f"{layout.ep}")
         beside = False  # whether NVLink is the slower one of several servers
         port = nics * self.nic
         if servers == 1:
@@ -226,11 +191,11 @@ class Machines:
         else:
             inside = self.nvlink * gpus / (gpus - 1) if port > self.nvlink else self.nvlink
             rate, beside = min(inside, port), inside < port
-        return rate, self._part(step, sizes, beside)
+        return rate, self._part(step, layout, beside)
 
-    def _spread(self, group: str, sizes: GroupSizes) -> tuple[int, int, int]:
+    def _spread(self, group: str, layout: Layout) -> tuple[int, int, int]:
         """Count the servers of a group, and its GPUs and NICs on each."""
-        tp, ep = sizes.tp, sizes.ep
+        tp, ep = layout.tp, layout.ep
         inside, both = tp <= self.gpus, tp * ep <= self.gpus
         if group == "tp":
             return (1, tp, self.nics) if inside else (tp // self.gpus, self.gpus, self.nics)
@@ -241,10 +206,10 @@ class Machines:
                     self.nics // (tp if inside else self.gpus))
         block = tp if group == "dp" else tp * ep
         if block <= self.gpus:
-            return sizes.size(group), self.gpus // block, self.nics // block
-        return sizes.size(group), 1, self.nics // self.gpus
+            return layout.size(group), self.gpus // block, self.nics // block
+        return layout.size(group), 1, self.nics // self.gpus
 
-    def _part(self, step: SimaiStep, sizes: GroupSizes, beside: bool) -> float:
+    def _part(self, step: SimaiStep, layout: Layout, beside: bool) -> float:
         """Look up the fraction of its bandwidth that a collective reaches."""
         tables, every = self.efficiencies, step.kind == "all-to-all"
         rings = step.group == "tp" and step.kind in ("all-gather", "reduce-scatter")
@@ -252,9 +217,9 @@ class Machines:
                 rings or (every and step.group in ("tp", "ep"))):
             return 1.0
         experts = every and step.group == "ep"
-        servers = sizes.tp * sizes.ep // self.gpus if experts else sizes.tp // self.gpus
+        servers = layout.tp * layout.ep // self.gpus if experts else layout.tp // self.gpus
         column = _BY_SERVERS.get(max(servers, 1), _MANY)
-        if experts and sizes.tp >= self.gpus:
+        if experts and layout.tp >= self.gpus:
             column = _EXPERTS
         rows = tables.alltoall if every else tables.nvlink if beside else tables.nic
         return _interpolated(rows, column, step.nbytes)
@@ -283,17 +248,17 @@ def fixed_ns(step: SimaiStep, ranks: int) -> int | None:
     return _FIXED_NS.get(ranks, 0) if 1 < step.nbytes < SMALL else None
 
 
-def time_ns(step: SimaiStep, sizes: GroupSizes, machines: Machines) -> int:
+def time_ns(step: SimaiStep, layout: Layout, machines: Machines) -> int:
     """Compute the nanoseconds of a collective as the tool does; 0 if there is none."""
     if not step.kind:
         return 0
-    ranks = sizes.size(step.group)
+    ranks = layout.size(step.group)
     fixed = fixed_ns(step, ranks)
     if fixed is not None:
         return fixed
     if ranks == 1 or not step.nbytes:
         return 0
-    rate, part = machines.rate(step, sizes)
+    rate, part = machines.rate(step, layout)
     times = 2 if step.kind == "all-reduce" else 1
     return int(step.nbytes / (part * rate) * 1e9 * times * (ranks - 1) / ranks)
 
@@ -325,7 +290,7 @@ class SimaiTimes(NamedTuple):
         return math.fsum((self.ep_s, self.tp_s, self.dp_ep_s, self.dp_s))
 
 
-def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> SimaiTimes:
+def analytical_times(file: SimaiFile, layout: Layout, machines: Machines) -> SimaiTimes:
     """Compute the times of an iteration of a file as SimAI's analytical tool does.
 
     The arithmetic has no answer for some files, such as for a collective beyond the range of its
@@ -334,7 +299,7 @@ def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> 
     spent = dict.fromkeys(("ep", "tp", "dp-ep", "dp"), 0)
     compute = base = 0
     for layer in file.layers:
-        forward, inputs, weights = (time_ns(step, sizes, machines) for step in layer.steps)
+        forward, inputs, weights = (time_ns(step, layout, machines) for step in layer.steps)
         computed = sum(step.compute_ns for step in layer.steps)
         compute += computed
         for group, times in ((layer.forward.group, (forward, inputs)),
@@ -348,7 +313,7 @@ def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> 
     sent = 2 * batches * file.header.get("pp_bytes", 0) / 2 ** 30
     pp = sent / hidden * (1 - hidden) if hidden else 0.0
     return SimaiTimes(compute / 1e9, spent["ep"] / 1e9, spent["tp"] / 1e9, spent["dp-ep"] / 1e9,
-                      spent["dp"] / 1e9, (sizes.pp - 1) / batches * base / 1e9, pp)
+                      spent["dp"] / 1e9, (layout.pp - 1) / batches * base / 1e9, pp)
 
 
 def _counted(group: str, weights: bool) -> str:
@@ -365,142 +330,3 @@ def _exposed(ns: int, group: str, machines: Machines) -> int:
     """Compute the exposed nanoseconds of a collective, in single precision as in the tool."""
     hidden = machines.overlap.get("dp" if group == "dp-ep" else group, 0.0)
     return int(np.float32(ns) * np.float32(1 - hidden))
-
-
-# --- ranks that do the same, each in its groups --------------------------------------------
-
-#: Ranks are numbered as Megatron does: first within tensor groups, last across stages.
-_ORDER = "tp-cp-ep-dp-pp"
-
-_ROUND = ("all-reduce", "all-gather", "reduce-scatter")
-
-_GROUP_KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
-
-
-class AlikeRanks:
-    """Makes the operations of all ranks from those of one rank, step by step.
-
-    A collective of a group with p ranks on each of several servers consists of p rings, each of
-    which leaves a server from another rank.
-    """
-
-    def __init__(self, sizes: GroupSizes, gpus_per_server: int) -> None:
-        self._gpus, self._most = gpus_per_server, most("steps")
-        self._ranks = np.arange(sizes.ranks)
-        self._grid = RankGrid.make(sizes.tp, 1, sizes.ep, sizes.dp, sizes.pp, _ORDER)
-        self._groups: dict[str, tuple[Ints, Ints]] = {}
-        self._rings: dict[str, int] = {}
-        self._families: dict[tuple[str, str, int, float], int] = {}
-        self._made: list[Family] = []
-        self._rows: list[Row] = []
-        self._after: list[tuple[int, int]] = []
-        self._front: tuple[int, ...] = ()
-        self._firsts: list[int] = []
-        self._computed = -1
-        self._behind: list[int] = []
-
-    def compute(self, name: str, ns: int) -> None:
-        """Add a computation of some nanoseconds; nothing for 0."""
-        if ns:
-            behind = () if self._computed < 0 else (self._computed,)
-            self._computed = self._add(name, "compute", self._ranks, ns / 1e9, -1, self._ranks,
-                                       (*self._front, *behind))
-            self._front = (self._computed,)
-
-    def wait(self, name: str, seconds: float, group: str = "all", *, blocks: bool = True) -> None:
-        """Make the ranks of each group meet, and then wait for some time."""
-        _, of_rank = self._groups_of(group)
-        self._go_on(self._add(name, group, None, seconds, -1, of_rank, self._front), blocks)
-
-    def collective(self, name: str, kind: str, group: str, nbytes: int, *, factor: float = 1.0,
-                   late_ns: int = 0, blocks: bool = True) -> None:
-        """Add a collective in each group, with `nbytes` in the larger buffer.
-
-        The bytes on the wire are multiplied by `factor`. It ends `late_ns` after its last byte. If
-        it `blocks`, ranks wait for its end; otherwise only the end of the iteration does.
-        """
-        groups, of_rank = self._groups_of(group)
-        if groups.shape[1] == 1 or not nbytes:
-            self.wait(name, late_ns / 1e9, group, blocks=blocks)
-            return
-        rings = self._rings_of(group, groups) if kind in _ROUND else 1
-        family = self._family(Family(kind, groups, nbytes, group, factor, rings))
-        row = self._add(name, group, None, 0.0, family, of_rank, self._front)
-        if late_ns:
-            row = self._add(f"{name}, update", group, None, late_ns / 1e9, -1, of_rank, (row,))
-        self._go_on(row, blocks)
-
-    def send(self, name: str, stages: int, nbytes: int) -> None:
-        """Send from each rank to the rank some stages ahead; only the end of an iteration waits."""
-        ranks, stages_of = self._ranks, len(self._grid.dense)
-        other = (ranks + stages * (len(ranks) // stages_of)) % len(ranks)
-        family = self._family(Family("send", np.stack((ranks, other), axis=1), nbytes,
-                                     f"pp {stages}"))
-        self._go_on(self._add(name, "pp", None, 0.0, family, ranks, self._front), False)
-
-    def programs(self) -> Programs:
-        """Return all operations; an iteration of a rank ends when all its operations are done."""
-        end = self._add("end", "end", None, 0.0, -1, self._ranks, (*self._front, *self._behind))
-        return Programs(tuple(self._rows), tuple(dict.fromkeys(self._after)),
-                        tuple((first, end) for first in self._firsts), tuple(self._made),
-                        len(self._ranks))
-
-    def _add(self, name: str, stream: str, ranks: Ints | None, seconds: float, family: int,
-             of_rank: Ints, after: Iterable[int]) -> int:
-        row = len(self._rows)
-        if row == self._most:
-            check_limit("steps", row + 1, where="an iteration of a rank")
-        size = int(of_rank[-1]) + 1 if of_rank is self._ranks else int(of_rank.max()) + 1
-        self._rows.append(Row(name, stream, ranks, seconds, family, size, of_rank))
-        pairs = [(row, other) for other in after]
-        self._after += pairs
-        if not pairs:
-            self._firsts.append(row)
-        return row
-
-    def _go_on(self, row: int, blocks: bool) -> None:
-        if blocks:
-            self._front = (row,)
-        else:
-            self._behind.append(row)
-
-    def _groups_of(self, group: str) -> tuple[Ints, Ints]:
-        """Return the groups of a kind, and the group of each rank."""
-        if group not in self._groups:
-            groups = self._of_kind(group)
-            of_rank = np.arange(len(self._ranks))
-            of_rank[groups] = np.arange(len(groups))[:, None]
-            self._groups[group] = groups, of_rank
-        return self._groups[group]
-
-    def _of_kind(self, group: str) -> Ints:
-        dense = self._grid.dense
-        if group == "all":
-            return self._ranks[None]
-        return np.concatenate([self._grid.of_stage(_GROUP_KINDS[group], stage)
-                               for stage in range(len(dense))])
-
-    def _rings_of(self, group: str, groups: Ints) -> int:
-        if group not in self._rings:
-            self._rings[group] = _rings(groups, self._gpus)
-        return self._rings[group]
-
-    def _family(self, family: Family) -> int:
-        """Return the index of a family, which equal ones share."""
-        key = family.kind, family.group, family.payload, family.factor
-        if key not in self._families:
-            self._families[key] = len(self._made)
-            self._made.append(family)
-        return self._families[key]
-
-
-def _rings(groups: Ints, gpus: int) -> int:
-    """Count a group's ranks on each server; 1 if these numbers differ, or for a single server."""
-    servers = groups // gpus
-    own = int((servers[0] == servers[0, 0]).sum())
-    if groups.shape[1] % own:
-        return 1
-    blocks = servers.reshape(len(groups), -1, own)
-    alike = (blocks == blocks[..., :1]).all() and (
-        blocks[:, 1:, 0] != blocks[:, :-1, 0]).all() and blocks.shape[1] > 1
-    return own if alike else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import re
 import shutil
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 from netsim.errors import InputError
-from netsim.traces import check_trace
+from netsim.traces import check_trace, format_of
 from netsim.traces.cluster import (
     ClusterJobs,
     acme_jobs,
@@ -90,6 +92,15 @@ def test_failed_jobs_are_kept_if_asked_for(trace, name: str, more: list[int]) ->
     assert sorted(many.gpus.tolist()) == sorted(few.gpus.tolist() + more)
     with pytest.raises(InputError, match="failed must be true or false, not 1"):
         READ[name](trace(name), failed=1)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_reader_of_workloads_has_the_options_of_that_of_jobs(name: str) -> None:
+    """And is found again by its name, as workers that unpickle it do."""
+    read = format_of(name).read
+    path, *own = inspect.signature(READ[name]).parameters
+    assert [*inspect.signature(read).parameters] == [path, "seed", *own, "construction"]
+    assert pickle.loads(pickle.dumps(read)) is read
 
 
 @pytest.mark.parametrize("change", [

@@ -1,4 +1,4 @@
-"""Tables of times measured or simulated packet by packet by others, to compare netsim with.
+"""Read the times that others measured or simulated packet by packet, to compare netsim with.
 
 Each reader takes the files of the publisher; `netsim data list` says where to get them.
 """
