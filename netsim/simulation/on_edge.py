@@ -20,7 +20,7 @@ from netsim.edge.registry import TRANSPORTS
 from netsim.edge.schedule import PSAssignments, Schedule, peaks
 from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.edge.stepped_run import AtOnce, SteppedRun
+from netsim.edge.stepped_run import AtOnce, ChunkRun, SteppedRun
 from netsim.edge.transport import LinkSettings, TransportKind
 from netsim.edge.whole_jobs import WholeJobs
 from netsim.engine.preemption import Preemption
@@ -31,7 +31,6 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
 from netsim.results.lazy_table import FrameColumns
 from netsim.results.link_recorder import LinkRecorder
-from netsim.schedulers.a_online import ChunkRun
 from netsim.schedulers.registry import SCHEDULERS, schedules
 from netsim.simulation.compatibility import problems_of_edge
 from netsim.simulation.events import FaultEvent, RunEvent, capacities_of
@@ -88,7 +87,7 @@ class OnEdge(Run):
         what = schedules(self._scheduler)
         if what == "chunks":
             self._moved = self._kind.begin(self._setting, self._sharing)
-            return ChunkRun(self._scheduler, self._setting, self._moved)
+            return ChunkRun(self._setting, self._scheduler.dispatcher(self._setting), self._moved)
         name = SCHEDULERS.to_dict(self._scheduler)["name"]
         if what == "jobs":
             self._moved = self._kind.ground(  # type: ignore[attr-defined]
