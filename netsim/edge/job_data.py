@@ -1,4 +1,4 @@
-"""The data of whole jobs: the edge servers that store it, and a placement near it."""
+"""The data of whole jobs, and the edge servers that store it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.cluster.cluster import Cluster
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
-from netsim.edge.typed_jobs import TypedJobs
 from netsim.errors import AllocationError
-from netsim.ties import merge_equal
-from netsim.workload import JobSpec
 
 #: Relative tolerance for rounding errors of sums of sizes.
 _ROUNDING = 1e-12
@@ -169,64 +165,3 @@ class JobData:
 def shares(chunks: int, workers: int) -> Ints:
     """The number of chunks of each worker, as equal as possible, larger numbers first."""
     return (chunks - np.arange(workers) + workers - 1) // workers
-
-
-class NearData:
-    """A placement on workers where the job's data is, or arrives soonest.
-
-    Workers on servers that have the job's data come first, then those with the least upload delay,
-    then those with the lowest number. A worker is only taken if its server has room for the chunks
-    that it would train. If too few workers qualify, the job waits.
-    """
-
-    def __init__(self, typed: TypedJobs, data: JobData, taken: Floats | None = None) -> None:
-        # `taken`: bytes of storage, by server, promised to jobs that have not started yet.
-        self._typed, self._data, self._taken = typed, data, taken
-
-    @property
-    def refuses(self) -> bool:
-        """Whether the placement may refuse a job although enough workers are free."""
-        return self._data.limited
-
-    def trial(self) -> NearData:
-        """Make a placement for several jobs, which share the storage that is left."""
-        servers = self._typed.setting.system.servers
-        return (NearData(self._typed, self._data, np.zeros(servers)) if self._data.limited
-                else self)
-
-    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """All GPUs in order of preference; see `Placement`."""
-        typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
-        server = typed.setting.system.server_of[typed.workers]
-        fetched = ~np.isin(server, self._data.servers(number))
-        delay = merge_equal(typed.setting.delays[number, server])
-        return np.lexsort((np.arange(len(server)), delay, fetched))
-
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
-        """Take the first candidates with storage for their chunks; see `Placement`."""
-        return self.some(job, candidates, job.ranks)
-
-    def some(self, job: JobSpec, candidates: Ints, count: int) -> Ints | None:
-        """Take the first `count` candidates with storage for their chunks; None if too few have it.
-
-        Those that will train more chunks than others come first.
-        """
-        typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
-        room = self._data.room(number, 0.0 if self._taken is None else self._taken)
-        if np.isinf(room).all():
-            return candidates[:count]
-        server = typed.setting.system.server_of[typed.workers]
-        chosen: list[int] = []
-        left = candidates.tolist()
-        for share in shares(int(typed.setting.chunks[number]), count).tolist():
-            found = next((gpu for gpu in left if room[server[gpu]] >= share), None)
-            if found is None:
-                return None
-            left.remove(found)
-            chosen.append(found)
-            room[server[found]] -= share
-        gpus = np.array(chosen)
-        if self._taken is not None:
-            self._taken = self._taken + self._data.added(number, typed.workers[gpus])
-        return gpus

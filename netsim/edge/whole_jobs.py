@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from netsim.cluster.contention import Contention
 from netsim.edge.edge_cloud import Kind
 from netsim.edge.ground import EdgeExecution, Ground
-from netsim.edge.job_data import JobData, NearData
+from netsim.edge.job_data import JobData
 from netsim.edge.schedule import Holdings, Schedule, Training, begun_by, so_far
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.stepped_run import SteppedRun
-from netsim.edge.typed_jobs import EdgeContext, TypedJobs
+from netsim.edge.typed_jobs import EdgeContext, NearData, TypedJobs
 from netsim.engine.engine import Engine
 from netsim.engine.ledger import Segment
 from netsim.engine.preemption import Preemption, on_edge
