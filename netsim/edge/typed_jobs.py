@@ -28,8 +28,7 @@ class TypedJobs:
         system = setting.system
         self.setting = setting
         self.workers = system.of_type(kind)  #: the worker that each GPU of the cluster stands for
-        #: The edge server that each server of the cluster stands for.
-        self.servers, counts = np.unique(system.server_of[self.workers], return_counts=True)
+        counts = np.unique(system.server_of[self.workers], return_counts=True)[1]
         self.cluster = Cluster(gpus=counts.tolist() or [1], name=system.name)
         #: The index of each job in the setting, in order.
         self.numbers = [k for k, job in enumerate(setting.jobs) if job.worker_type == kind]
