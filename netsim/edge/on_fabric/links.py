@@ -11,7 +11,7 @@ import numpy as np
 from netsim.allocators import make_allocator
 from netsim.base.lazy import simpy
 from netsim.edge.on_fabric.traffic import LIMITS, Callbacks, EdgeTraffic, PerFlowCapNetwork
-from netsim.edge.on_fabric.training import make_training
+from netsim.edge.on_fabric.training import Fluid, Rounds, TrainingMode
 from netsim.edge.setting import EdgeSetting, Floats, Ints
 from netsim.errors import AllocationError, StalledError
 from netsim.fabric.allocation import Allocation, Information
@@ -179,7 +179,9 @@ class EdgeLinks:
         self._network = network
         self.traffic = EdgeTraffic(setting, self.env, network, Callbacks(
             ended, stopped, self.schedule_choice))
-        self.training = make_training(self.traffic, mode, preemption)
+        self.training: TrainingMode = (
+            Fluid(self.traffic) if mode == "fluid"
+            else Rounds(self.traffic, mode == "sync", preemption or "finish"))
         self.uploads = Uploads(setting, self.traffic, arrived)
         self.fabric = self._make_fabric(sharing, network)
         self._choosing = False

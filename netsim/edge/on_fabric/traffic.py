@@ -78,7 +78,7 @@ _PUSH, _PULL = 1, 2
 
 
 class Callbacks(NamedTuple):
-    """Functions by which a `Training` reports progress."""
+    """Functions by which a `TrainingMode` reports progress."""
 
     ended: Callable[[int], None]  #: called with a chunk that has trained on all its mini-batches
     stopped: Callable[[int], None]  #: with one that has stopped, but not at once

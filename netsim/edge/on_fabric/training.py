@@ -23,7 +23,7 @@ from netsim.workload import Flows
 _ROUNDING = 1e-9
 
 
-class Training:
+class TrainingMode:
     """Base of the modes: trains chunks, each on a worker of its own, and reports by `Callbacks`.
 
     After each mini-batch, it reports a pause, in which the worker may be given to another chunk.
@@ -67,7 +67,7 @@ class Training:
 # --- mode fluid ----------------------------------------------------------------------------
 
 
-class Fluid(Training):
+class Fluid(TrainingMode):
     """The mode ``"fluid"``: a mini-batch takes m + G + q / push rate + q / pull rate.
 
     Here m and G are the times of computation and of the update, and q is the size of the gradients.
@@ -302,7 +302,7 @@ class _Group:
             self.members, self.whole = members, {}
 
 
-class Rounds(Training):
+class Rounds(TrainingMode):
     """The modes ``"exact"`` and ``"sync"``, in which chunks go through mini-batches in rounds.
 
     In mode ``"exact"``, chunks are independent. In mode ``"sync"`` (`together`), all chunks of a
@@ -486,13 +486,3 @@ class Rounds(Training):
 def _time_spent(durations: Sequence[float], phase: int, done: float) -> float:
     """Time spent on the phases before `phase`, and on the fraction `done` of it."""
     return float(sum(durations[:phase]) + durations[phase] * done)
-
-
-# --- all modes -----------------------------------------------------------------------------
-
-
-def make_training(traffic: EdgeTraffic, mode: str, preemption: str | None) -> Training:
-    """Make the `Training` of a mode; see `netsim.edge.registry.FabricTransport`."""
-    if mode == "fluid":
-        return Fluid(traffic)
-    return Rounds(traffic, mode == "sync", preemption or "finish")
