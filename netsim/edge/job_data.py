@@ -1,21 +1,29 @@
-"""The data of whole jobs: the edge servers that store it, and a placement near it."""
+"""The data of whole jobs, and the edge servers that store it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.cluster.cluster import Cluster
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
-from netsim.edge.typed_jobs import TypedJobs
 from netsim.errors import AllocationError
-from netsim.ties import merge_equal
-from netsim.workload import JobSpec
+from netsim.ties import ROUNDING
 
-#: Relative tolerance for rounding errors of sums of sizes.
-_ROUNDING = 1e-12
+if TYPE_CHECKING:
+    from netsim.edge.on_fabric.links import EdgeLinks
+    from netsim.fabric.clock import CoflowEvent
+
+
+@dataclass(slots=True, eq=False)
+class _Coming:
+    """Data in transit to a server: since when, how many chunks are missing, and in which coflow."""
+
+    since: float
+    chunks: int
+    upload: CoflowEvent
 
 
 class JobData:
@@ -24,17 +32,24 @@ class JobData:
     A job whose chunks are trained by k workers has chunk i on the server of worker i modulo k. Data
     is sent when a job first uses a server, and continues to be sent if the job is suspended. Jobs
     are numbered as in the setting.
+
+    Data arrives after the delays that jobs declare. With `links`, uploads that take time are flows,
+    and predictions use these delays.
     """
 
-    def __init__(self, env: Any, setting: EdgeSetting) -> None:
-        self._env, self._setting = env, setting
+    def __init__(self, env: Any, setting: EdgeSetting, links: EdgeLinks | None = None) -> None:
+        self._env, self._setting, self._links = env, setting, links
         self.limited = bool(np.isfinite(setting.system.capacity).any())
         self.uploads = np.zeros(len(setting.jobs))  #: seconds of uploads of all chunks sent, by job
         #: How often a job that had data on some servers needed it on another server.
         self.migrations = 0
         self.most = np.zeros(setting.system.servers)  #: the most bytes stored, by server
-        self._there: dict[int, dict[int, float]] = {}  # arrival: by job, by server
-        self._stored: dict[int, dict[int, int]] = {}  # chunks of unfinished jobs, likewise
+        # By job, by server: its arrival, what is in transit over links, and the chunks stored.
+        self._there: dict[int, dict[int, float]] = {}
+        self._coming: dict[int, dict[int, _Coming]] = {}
+        self._stored: dict[int, dict[int, int]] = {}
+        # By job that waits: the servers that miss its data, and what to call when it is there.
+        self._waiting: dict[int, tuple[set[int], Callable[[], None]]] = {}
         self._sums = np.zeros((2, setting.system.servers))  # bytes on each, and rounding errors
 
     def make_room(self, number: int) -> None:
@@ -88,16 +103,57 @@ class JobData:
 
     def _send(self, number: int, workers: Ints, chunks: Mapping[int, int]) -> None:
         """Send chunks to servers that are new to a job, for workers that it gets."""
-        delays = self._delays(number, list(chunks)).tolist()
-        for count, delay in zip(chunks.values(), delays, strict=True):
-            self.uploads[number] += count * delay
+        delays = dict(zip(chunks, self._delays(number, list(chunks)).tolist(), strict=True))
+        as_flows = self._links is not None and self._setting.jobs[number].chunk_bytes > 0
+        slow = {server: delay for server, delay in delays.items() if as_flows and delay > 0}
+        for server, count in chunks.items():
+            if server not in slow:
+                self.uploads[number] += count * delays[server]
+        if slow:
+            self._upload(number, workers, slow, chunks)
+
+    def _upload(self, number: int, workers: Ints, delays: Mapping[int, float],
+                chunks: Mapping[int, int]) -> None:
+        """Send chunks over links to the servers in `delays`, which has the least time for each."""
+        assert self._links is not None
+        setting, now = self._setting, self._env.now
+        every = np.arange(setting.chunks[number])
+        server = (setting.system.server_of[workers][every % len(workers)] if len(workers)
+                  else np.full(len(every), CLOUD))
+        sent = np.isin(server, list(delays))
+        upload = self._links.uploads.send(
+            number, setting.first[number] + every[sent], server[sent],
+            np.array([delays[each] for each in server[sent].tolist()]))
+        coming = self._coming.setdefault(number, {})
+        coming |= {each: _Coming(now, chunks[each], upload) for each in delays}
 
     def _wait(self, number: int, servers: Iterable[int], there: Callable[[], None]) -> bool:
         """Whether data that a job needs is in transit to servers, with an unknown arrival."""
-        return False
+        missing = set(servers).intersection(self._coming.get(number, ()))
+        if missing:
+            self._waiting[number] = missing, there
+        return bool(missing)
 
     def stay(self, number: int) -> None:
         """Stop waiting for a job's data, which continues to be sent."""
+        self._waiting.pop(number, None)
+
+    def arrived(self, number: int, server: int) -> None:
+        """Record that a chunk of a job has arrived at a server over links."""
+        now, coming = self._env.now, self._coming[number]
+        self.uploads[number] += now - coming[server].since
+        coming[server].chunks -= 1
+        if coming[server].chunks:
+            return
+        del coming[server]
+        self._there[number][server] = now
+        if number not in self._waiting:
+            return
+        missing, there = self._waiting[number]
+        missing.discard(server)
+        if not missing:
+            del self._waiting[number]
+            there()
 
     # --- storage --------------------------------------------------------------------------
 
@@ -149,7 +205,7 @@ class JobData:
         system, size = self._setting.system, self._setting.jobs[number].chunk_bytes
         if not (self.limited and size):
             return np.full(system.servers, np.inf)
-        free = system.capacity * (1 + _ROUNDING) - self._used() - taken
+        free = system.capacity * (1 + ROUNDING) - self._used() - taken
         return np.floor(np.maximum(free, 0.0) / size) + self._held(number)
 
     def added(self, number: int, workers: Ints) -> Floats:
@@ -160,73 +216,20 @@ class JobData:
         return found * self._setting.jobs[number].chunk_bytes
 
     def free(self, number: int) -> None:
-        """Forget the data of a job that has ended."""
+        """Forget the data of a job that has ended, and stop sending it."""
         self._there.pop(number, None)
         if stored := self._stored.pop(number, None):
             self._add(number, stored, -1)
+        coming = self._coming.pop(number, {}).values()
+        if coming:
+            assert self._links is not None
+            where = self._setting.chunks_of(number)
+            self._links.uploads.forget(np.arange(where.start, where.stop))
+            for upload in {id(each.upload): each.upload for each in coming}.values():
+                if not upload.triggered:
+                    self._links.fabric.withdraw(upload)
 
 
 def shares(chunks: int, workers: int) -> Ints:
     """The number of chunks of each worker, as equal as possible, larger numbers first."""
     return (chunks - np.arange(workers) + workers - 1) // workers
-
-
-class NearData:
-    """A placement on workers where the job's data is, or arrives soonest.
-
-    Workers on servers that have the job's data come first, then those with the least upload delay,
-    then those with the lowest number. A worker is only taken if its server has room for the chunks
-    that it would train. If too few workers qualify, the job waits.
-    """
-
-    def __init__(self, typed: TypedJobs, data: JobData, taken: Floats | None = None) -> None:
-        # `taken`: bytes of storage, by server, promised to jobs that have not started yet.
-        self._typed, self._data, self._taken = typed, data, taken
-
-    @property
-    def refuses(self) -> bool:
-        """Whether the placement may refuse a job although enough workers are free."""
-        return self._data.limited
-
-    def trial(self) -> NearData:
-        """Make a placement for several jobs, which share the storage that is left."""
-        servers = self._typed.setting.system.servers
-        return (NearData(self._typed, self._data, np.zeros(servers)) if self._data.limited
-                else self)
-
-    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """All GPUs in order of preference; see `Placement`."""
-        typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
-        server = typed.setting.system.server_of[typed.workers]
-        fetched = ~np.isin(server, self._data.servers(number))
-        delay = merge_equal(typed.setting.delays[number, server])
-        return np.lexsort((np.arange(len(server)), delay, fetched))
-
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
-        """Take the first candidates with storage for their chunks; see `Placement`."""
-        return self.some(job, candidates, job.ranks)
-
-    def some(self, job: JobSpec, candidates: Ints, count: int) -> Ints | None:
-        """Take the first `count` candidates with storage for their chunks; None if too few have it.
-
-        Those that will train more chunks than others come first.
-        """
-        typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
-        room = self._data.room(number, 0.0 if self._taken is None else self._taken)
-        if np.isinf(room).all():
-            return candidates[:count]
-        server = typed.setting.system.server_of[typed.workers]
-        chosen: list[int] = []
-        left = candidates.tolist()
-        for share in shares(int(typed.setting.chunks[number]), count).tolist():
-            found = next((gpu for gpu in left if room[server[gpu]] >= share), None)
-            if found is None:
-                return None
-            left.remove(found)
-            chosen.append(found)
-            room[server[found]] -= share
-        gpus = np.array(chosen)
-        if self._taken is not None:
-            self._taken = self._taken + self._data.added(number, typed.workers[gpus])
-        return gpus

@@ -18,6 +18,7 @@ from netsim.base.units import format_bytes
 from netsim.base.values import same
 from netsim.edge import kernels
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.ties import ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,9 +238,6 @@ def _and(values: NDArray[Any], more: int, value: float) -> NDArray[Any]:
 
 # --- storage -------------------------------------------------------------------------------
 
-#: Relative tolerance for rounding errors of sums of sizes, and of instants.
-_ROUNDING = 1e-12
-
 _LISTED = 6  # most names in a message
 
 
@@ -258,7 +256,7 @@ class Storage:
         size, most = self._setting.jobs[job].chunk_bytes, int(self._setting.chunks[job])
         if not self.limited or size == 0:
             return np.full(len(self.used), most)
-        free = self._capacity * (1 + _ROUNDING) - self.used
+        free = self._capacity * (1 + ROUNDING) - self.used
         return np.clip(np.floor(free / size), 0, most).astype(np.int64)
 
     def take(self, job: int, workers: Ints) -> None:
@@ -270,7 +268,7 @@ class Storage:
 
     def release(self, now: float, ended: Callable[[int], float]) -> None:
         """Free the storage of jobs that have ended; `ended(job)` is the end in seconds, or inf."""
-        gone = [job for job in self._held if ended(job) <= now * (1 + _ROUNDING)]
+        gone = [job for job in self._held if ended(job) <= now * (1 + ROUNDING)]
         for job in gone:
             del self._held[job]
         if gone:
@@ -298,7 +296,7 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
     size, job = size[edge], job[edge]
     # Storage that is released at an instant is available to jobs that arrive then.
     finish = np.where(np.isnan(schedule.finish), np.inf, schedule.finish)
-    at = np.concatenate([finish[job] * (1 - _ROUNDING), setting.arrival[job]])
+    at = np.concatenate([finish[job] * (1 - ROUNDING), setting.arrival[job]])
     change = np.concatenate([-size, size])
     where = np.tile(server, 2)
     order = np.lexsort((change, at, where))
@@ -314,7 +312,7 @@ def why_only_cloud(setting: EdgeSetting) -> str:
     room = np.array([system.capacity[system.server_of[workers]].max(initial=-1.0)
                      for workers in setting.workers_of])
     without = room < 0
-    full = ~without & (room * (1 + _ROUNDING) < chunk)
+    full = ~without & (room * (1 + ROUNDING) < chunk)
     if not (without | full).all():
         return ""
     reasons = []

@@ -40,7 +40,7 @@ class ParameterServers:
     def __init__(self, setting: EdgeSetting) -> None:
         kinds = [kind for each in setting.system.ps_types for kind in each]
         counts = [len(each) for each in setting.system.ps_types]
-        self.server = np.repeat(np.arange(len(counts)), counts)  #: of each PS
+        self.server_of = np.repeat(np.arange(len(counts)), counts)  #: the server of each PS
         #: The number of each PS on its server.
         self.number = np.concatenate([np.array([], np.int64), *map(np.arange, counts)])
         self.shortages = 0  #: number of times that no PS was available for a job
@@ -77,15 +77,15 @@ class ParameterServers:
         """Make the table of assignments; `held` has the PS of each interval, or `CLOUD`."""
         edge = held != CLOUD
         server, number = np.full(len(held), CLOUD), np.full(len(held), CLOUD)
-        server[edge], number[edge] = self.server[held[edge]], self.number[held[edge]]
+        server[edge], number[edge] = self.server_of[held[edge]], self.number[held[edge]]
         return PSAssignments(job, start, end, server, number, self.shortages)
 
 
-class HeldServers:
+class HeldServers(ParameterServers):
     """The PSs that jobs hold while they train, in a run whose training depends on them."""
 
     def __init__(self, setting: EdgeSetting) -> None:
-        self._setting, self._servers = setting, ParameterServers(setting)
+        super().__init__(setting)
         self._of: dict[int, tuple[float, int]] = {}  # by job: since when it holds which PS
         self._rows: list[tuple[int, float, float, int]] = Rows()
 
@@ -93,10 +93,6 @@ class HeldServers:
     def jobs(self) -> list[int]:
         """The jobs that hold a PS."""
         return list(self._of)
-
-    def add_type(self, kind: Kind | None) -> None:
-        """See `ParameterServers.add_type`."""
-        self._servers.add_type(kind)
 
     def change_hands(self, now: float, stopped: Mapping[int, float], starting: Mapping[int, bool]
                      ) -> None:
@@ -109,16 +105,16 @@ class HeldServers:
         for job in self.jobs:
             if job in stopped and job not in starting:
                 since, held = self._of.pop(job)
-                self._servers.give_back(held)
+                self.give_back(held)
                 self._rows.append((job, since, stopped[job], held))
         for job in sorted(starting):
             if job not in self._of and not self._setting.ring[job]:
-                self._of[job] = now, CLOUD if starting[job] else self._servers.take(job)
+                self._of[job] = now, CLOUD if starting[job] else self.take(job)
 
     def server(self, job: int) -> int:
         """The server of the PS that a job holds; `CLOUD` also if the job uses a ring."""
         held = CLOUD if self._setting.ring[job] else self._of[job][1]
-        return CLOUD if held == CLOUD else int(self._servers.server[held])
+        return CLOUD if held == CLOUD else int(self.server_of[held])
 
     def assigned(self, stopped: Mapping[int, float]) -> PSAssignments:
         """The PSs that jobs have used so far; `stopped` as in `change_hands`."""
@@ -127,7 +123,7 @@ class HeldServers:
         rows.sort(key=lambda row: (row[1], row[0]))
         job, held = (np.array([row[k] for row in rows], np.int64) for k in (0, 3))
         start, end = (np.array([row[k] for row in rows], np.float64) for k in (1, 2))
-        return self._servers.held(job, start, end, held)
+        return self.held(job, start, end, held)
 
 
 def hold_servers(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:

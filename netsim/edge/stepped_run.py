@@ -1,4 +1,4 @@
-"""A run on an edge-cloud, event by event, which can be held, inspected and continued."""
+"""Runs on an edge-cloud, event by event, which can be held, inspected and continued."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from netsim.edge.schedule import Schedule, begun_by, so_far
-from netsim.edge.setting import Floats
+from netsim.base.values import Rows
+from netsim.edge.schedule import ChunkPlacement, Schedule, Storage, begun_by, of_chunks, so_far
+from netsim.edge.setting import EdgeSetting, Floats
+from netsim.edge.transport import Transport
 from netsim.errors import InputError, StalledError
 
 
@@ -84,24 +86,20 @@ class AtOnce(SteppedRun):
 
     @property
     def arrived(self) -> int:
-        """See `SteppedRun`."""
         return len(self._schedule.start)
 
     @property
     def over(self) -> bool:
-        """See `SteppedRun`."""
         return True
 
     def next_at(self) -> float:
-        """See `SteppedRun.next_at`."""
         return math.inf
 
     def times(self) -> tuple[Floats, Floats]:
-        """See `SteppedRun.times`."""
         return self._schedule.start, self._schedule.finish
 
     def schedule(self, until: float) -> Schedule:
-        """See `SteppedRun.schedule`.
+        """Return the schedule up to an instant.
 
         Preemptions and communication are those of the whole run, because their times are not known;
         the counts of the scheduler are left out.
@@ -119,6 +117,65 @@ class AtOnce(SteppedRun):
                        chunks=chunks, held=None, counts={})
 
     def check_open(self) -> None:
-        """See `SteppedRun.check_open`."""
         raise InputError(f"scheduler {self._title!r} has worked out all jobs beforehand, and takes "
                          "no more")
+
+
+class ChunkRun(SteppedRun):
+    """A run under a scheduler of chunks, which dispatches the chunks of each job that arrives."""
+
+    def __init__(self, setting: EdgeSetting, dispatcher: Any, transport: Transport) -> None:
+        # `dispatcher` is a `netsim.schedulers.a_online.Dispatcher`.
+        self._setting, self._dispatcher, self.transport = setting, dispatcher, transport
+        self._storage = Storage(setting)
+        self._placed: list[ChunkPlacement] = Rows()
+        self._expect()
+
+    @property
+    def arrived(self) -> int:
+        return len(self._placed)
+
+    @property
+    def over(self) -> bool:
+        return self.arrived == len(self._setting.jobs) and self.transport.settled
+
+    def _expect(self) -> None:
+        """Tell the transport when the next job arrives."""
+        come, arrival = self.arrived, self._setting.arrival
+        self.transport.expect(float(arrival[come]) if come < len(arrival) else math.inf)
+
+    def next_at(self) -> float:
+        return self.transport.next_at()
+
+    def step(self) -> None:
+        if self.transport.step():
+            self._dispatch(self.arrived)
+            self._expect()
+
+    def _dispatch(self, job: int) -> None:
+        """Dispatch the chunks of a job that arrives now."""
+        setting, storage, transport = self._setting, self._storage, self.transport
+        now = float(setting.arrival[job])
+        # With limited storage, chunks that have ended on any worker release it.
+        transport.advance(now, np.arange(setting.system.total) if storage.limited
+                          else setting.workers_of[job])
+        storage.release(now, transport.ended)
+        placed = self._dispatcher.place(job, transport.queues, storage)
+        storage.take(job, placed.worker)
+        transport.dispatch(job, placed)
+        self._placed.append(placed)
+
+    def times(self) -> tuple[Floats, Floats]:
+        return self.transport.times()
+
+    def schedule(self, until: float) -> Schedule:
+        none = ChunkPlacement(np.empty(0, np.int64), np.empty(0), np.empty(0))
+        given = ChunkPlacement(*map(np.concatenate, zip(none, *self._placed, strict=True)))
+        return of_chunks(self._setting, given, self.transport.log(), self.arrived, until)
+
+    def submit(self, place: int) -> None:
+        self.transport.make_room(place)
+        self._expect()
+
+    def stalled(self) -> StalledError:
+        return self.transport.stalled()

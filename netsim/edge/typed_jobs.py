@@ -1,4 +1,4 @@
-"""Whole jobs that need one type of workers, and these workers as the GPUs of a cluster."""
+"""Whole jobs that need one type of workers, as jobs of a cluster, and their placement near data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
 from netsim.edge.edge_cloud import Kind
-from netsim.edge.setting import EdgeSetting
+from netsim.edge.job_data import JobData, shares
+from netsim.edge.setting import EdgeSetting, Floats, Ints
+from netsim.ties import merge_equal
 from netsim.workload import JobSpec
 
 
@@ -26,8 +28,7 @@ class TypedJobs:
         system = setting.system
         self.setting = setting
         self.workers = system.of_type(kind)  #: the worker that each GPU of the cluster stands for
-        #: The edge server that each server of the cluster stands for.
-        self.servers, counts = np.unique(system.server_of[self.workers], return_counts=True)
+        counts = np.unique(system.server_of[self.workers], return_counts=True)[1]
         self.cluster = Cluster(gpus=counts.tolist() or [1], name=system.name)
         #: The index of each job in the setting, in order.
         self.numbers = [k for k, job in enumerate(setting.jobs) if job.worker_type == kind]
@@ -107,3 +108,64 @@ class EdgeContext(RunContext):
 
     #: The jobs and workers behind `jobs` and `cluster`; updated during the run.
     typed: TypedJobs
+
+
+class NearData:
+    """A placement on workers where the job's data is, or arrives soonest.
+
+    Workers on servers that have the job's data come first, then those with the least upload delay,
+    then those with the lowest number. A worker is only taken if its server has room for the chunks
+    that it would train. If too few workers qualify, the job waits.
+    """
+
+    def __init__(self, typed: TypedJobs, data: JobData, taken: Floats | None = None) -> None:
+        # `taken`: bytes of storage, by server, promised to jobs that have not started yet.
+        self._typed, self._data, self._taken = typed, data, taken
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the placement may refuse a job although enough workers are free."""
+        return self._data.limited
+
+    def trial(self) -> NearData:
+        """Make a placement for several jobs, which share the storage that is left."""
+        servers = self._typed.setting.system.servers
+        return (NearData(self._typed, self._data, np.zeros(servers)) if self._data.limited
+                else self)
+
+    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
+        """All GPUs in order of preference; see `Placement`."""
+        typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
+        server = typed.setting.system.server_of[typed.workers]
+        fetched = ~np.isin(server, self._data.servers(number))
+        delay = merge_equal(typed.setting.delays[number, server])
+        return np.lexsort((np.arange(len(server)), delay, fetched))
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
+               ) -> Ints | None:
+        """Take the first candidates with storage for their chunks; see `Placement`."""
+        return self.some(job, candidates, job.ranks)
+
+    def some(self, job: JobSpec, candidates: Ints, count: int) -> Ints | None:
+        """Take the first `count` candidates with storage for their chunks; None if too few have it.
+
+        Those that will train more chunks than others come first.
+        """
+        typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
+        room = self._data.room(number, 0.0 if self._taken is None else self._taken)
+        if np.isinf(room).all():
+            return candidates[:count]
+        server = typed.setting.system.server_of[typed.workers]
+        chosen: list[int] = []
+        left = candidates.tolist()
+        for share in shares(int(typed.setting.chunks[number]), count).tolist():
+            found = next((gpu for gpu in left if room[server[gpu]] >= share), None)
+            if found is None:
+                return None
+            left.remove(found)
+            chosen.append(found)
+            room[server[found]] -= share
+        gpus = np.array(chosen)
+        if self._taken is not None:
+            self._taken = self._taken + self._data.added(number, typed.workers[gpus])
+        return gpus

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.contention import Contention
+from netsim.edge.backend import EdgeBackend, EdgeExecution
 from netsim.edge.edge_cloud import Kind
-from netsim.edge.ground import EdgeExecution, Ground
-from netsim.edge.job_data import JobData, NearData
+from netsim.edge.job_data import JobData
 from netsim.edge.schedule import Holdings, Schedule, Training, begun_by, so_far
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.stepped_run import SteppedRun
-from netsim.edge.typed_jobs import EdgeContext, TypedJobs
+from netsim.edge.typed_jobs import EdgeContext, NearData, TypedJobs
 from netsim.engine.engine import Engine
 from netsim.engine.ledger import Segment
 from netsim.engine.preemption import Preemption, on_edge
@@ -78,10 +78,10 @@ class WholeJobs(SteppedRun):
     have the same clock.
     """
 
-    def __init__(self, setting: EdgeSetting, scheduler: Any, name: str, ground: Ground,
+    def __init__(self, setting: EdgeSetting, scheduler: Any, name: str, backend: EdgeBackend,
                  preemption: Preemption | None = None) -> None:
         self._setting, self._scheduler, self._name = setting, scheduler, name
-        self._ground, self._env, self._data = ground, ground.env, ground.data
+        self._backend, self._env, self._data = backend, backend.env, backend.data
         self._preemption = on_edge(preemption)
         self._lanes: dict[Kind, _Lane] = {}
         for context in contexts_of(setting):
@@ -90,7 +90,7 @@ class WholeJobs(SteppedRun):
     def _open(self, context: EdgeContext) -> None:
         """Start with the jobs of one type of workers."""
         typed = context.typed
-        execution = self._ground.execution(typed)
+        execution = self._backend.execution(typed)
         decider = decider_of(copy.deepcopy(self._scheduler), context)
         engine = Engine(self._env, typed.cluster, typed.specs, decider, execution,
                         NearData(typed, self._data), self._name, self._preemption)
@@ -101,7 +101,6 @@ class WholeJobs(SteppedRun):
 
     @property
     def arrived(self) -> int:
-        """See `SteppedRun`."""
         last = -1
         for lane in self._lanes.values():
             if lane.engine.arrived:
@@ -110,22 +109,15 @@ class WholeJobs(SteppedRun):
 
     @property
     def over(self) -> bool:
-        """See `SteppedRun`."""
         return all(lane.engine.ended == len(lane.typed.specs) for lane in self._lanes.values())
 
     def next_at(self) -> float:
-        """See `SteppedRun.next_at`."""
         return self._env.peek()
 
     def step(self) -> None:
-        """See `SteppedRun.step`: everything that happens at an instant."""
-        now = self._env.peek()
-        while self._env.peek() == now:
-            self._ground.steps += 1
-            self._env.step()
+        self._backend.step()
 
     def times(self) -> tuple[Floats, Floats]:
-        """See `SteppedRun.times`."""
         start, finish = (np.full(len(self._setting.jobs), np.nan) for _ in range(2))
         for lane in self._lanes.values():
             rows, begun = lane.engine.ledger.rows, lane.execution.begun
@@ -138,28 +130,31 @@ class WholeJobs(SteppedRun):
     # --- results --------------------------------------------------------------------------
 
     def schedule(self, until: float) -> Schedule:
-        """See `SteppedRun.schedule`."""
         setting, jobs = self._setting, len(self._setting.jobs)
         start, finish = self.times()
         preemptions, in_cloud = np.zeros(jobs, np.int64), np.zeros(jobs, np.bool_)
-        preempted_workers = 0
         for lane in self._lanes.values():
             ledger, numbers = lane.engine.ledger, np.array(lane.typed.numbers)
             preemptions[numbers] = ledger.rows["preemptions"]
             in_cloud[numbers[[job for job, gpus in lane.engine.gpus.items() if not len(gpus)]]
                      ] = True
-            preempted_workers += sum(len(each.gpus) for each in ledger.segments
-                                     if each.reason == "preempt")
         exchanged = ~in_cloud & ~np.isnan(finish)
         return Schedule(
             start, finish, np.where(in_cloud, setting.chunks, 0), preemptions,
-            self._data.uploads + np.where(exchanged, self._ground.exchange(), 0.0),
+            self._data.uploads + np.where(exchanged, self._backend.exchange(), 0.0),
             begun_by(self._training(), until), holdings=self._holdings(until),
-            held=self._ground.held(),
-            most_bytes=self._data.most.copy(), ring_bytes=self._ground.ring_bytes(),
-            counts={"preempted_workers": preempted_workers, "migrations": self._data.migrations,
-                    "cloud_jobs": int(in_cloud.sum())},
+            held=self._backend.held(),
+            most_bytes=self._data.most.copy(), ring_bytes=self._backend.ring_bytes(),
+            counts={"preempted_workers": sum(len(each.gpus) for _, each in self._segments()
+                                             if each.reason == "preempt"),
+                    "migrations": self._data.migrations, "cloud_jobs": int(in_cloud.sum())},
             accounts=self._accounts(until))
+
+    def _segments(self) -> Iterator[tuple[TypedJobs, Segment]]:
+        """Iterate over the times for which jobs held workers, also those that have not ended."""
+        for lane in self._lanes.values():
+            ledger = lane.engine.ledger
+            yield from ((lane.typed, each) for each in (*ledger.segments, *ledger.open.values()))
 
     def _accounts(self, until: float) -> dict[str, Any]:
         """Make the columns on held workers up to an instant; see `Result.jobs`."""
@@ -173,16 +168,15 @@ class WholeJobs(SteppedRun):
             waited[numbers] = np.maximum(there, 0.0) - ledger.held_s(slice(None), now)
             for job, count in getattr(lane.decider, "promotions", {}).items():
                 promotions[numbers[job]] = count
-            for each in (*ledger.segments, *ledger.open.values()):
-                gpu_s[:, numbers[each.job]] += len(each.gpus) * _seconds_of(each, now)
+        for typed, each in self._segments():
+            gpu_s[:, typed.numbers[each.job]] += len(each.gpus) * _seconds_of(each, now)
         held, ran, lost = gpu_s
         return {"promotions": promotions, "waited_s": waited, "held_gpu_s": held,
                 "useful_gpu_s": ran - lost, "lost_gpu_s": lost, "overhead_gpu_s": held - ran}
 
     def _training(self) -> Training:
         """Make the table of intervals in which jobs trained; unfinished ones end at infinity."""
-        rows = [_rows(lane.typed, segment) for lane in self._lanes.values() for segment in
-                (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())]
+        rows = [_rows(typed, segment) for typed, segment in self._segments()]
         counts = [len(workers) for *_, workers in rows]
         job = np.repeat(np.array([row[0] for row in rows], np.int64), counts)
         begin, end = (np.repeat(np.array([row[k] for row in rows], np.float64), counts)
@@ -194,10 +188,7 @@ class WholeJobs(SteppedRun):
 
     def _holdings(self, until: float) -> Holdings:
         """Make the table of workers that jobs have held up to an instant."""
-        rows = sorted(
-            ((lane.typed, segment) for lane in self._lanes.values() for segment in
-             (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())),
-            key=lambda row: (row[0].numbers[row[1].job], row[1].got))
+        rows = sorted(self._segments(), key=lambda row: (row[0].numbers[row[1].job], row[1].got))
         workers = [typed.workers[segment.gpus] if len(segment.gpus) else _IN_CLOUD
                    for typed, segment in rows]
         counts = [len(each) for each in workers]
@@ -215,14 +206,12 @@ class WholeJobs(SteppedRun):
     # --- more jobs ------------------------------------------------------------------------
 
     def check_open(self) -> None:
-        """See `SteppedRun.check_open`."""
         for lane in self._lanes.values():
             check_open(self._scheduler, lane.decider)
 
     def submit(self, place: int) -> None:
-        """See `SteppedRun.submit`."""
         kind = self._setting.jobs[place].worker_type
-        self._ground.make_room(place)
+        self._backend.make_room(place)
         for lane in self._lanes.values():
             lane.typed.make_room(place)
         every = [lane.typed for lane in self._lanes.values()]
@@ -236,13 +225,11 @@ class WholeJobs(SteppedRun):
         engine.add_job(job, typed.specs)
 
     def shared(self) -> list[Any]:
-        """See `SteppedRun.shared`."""
         clusters = [lane.typed.cluster for lane in self._lanes.values()]
         return [*clusters, *(cluster.network for cluster in clusters)]
 
     def stalled(self) -> StalledError:
-        """See `SteppedRun.stalled`."""
-        if (error := self._ground.stalled()) is not None:
+        if (error := self._backend.stalled()) is not None:
             return error
         waits = (lane.engine for lane in self._lanes.values()
                  if lane.engine.ended < len(lane.typed.specs))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from netsim.base.values import Rows, as_flag, convert
+from netsim.base.values import as_flag, convert
 from netsim.edge import kernels
-from netsim.edge.schedule import ChunkPlacement, Queues, Schedule, Storage, of_chunks
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats
-from netsim.edge.stepped_run import SteppedRun
-from netsim.edge.transport import Transport
-from netsim.errors import InputError, StalledError
+from netsim.edge.schedule import ChunkPlacement, Queues, Storage
+from netsim.edge.setting import CLOUD, EdgeSetting
+from netsim.errors import InputError
 from netsim.ties import below
 
 
@@ -165,72 +162,3 @@ class _LeastBytes:
         planned = float(given.t_star.max()) - setting.arrival[job] + setting.p0[job]
         in_cloud = setting.cloud_delay[job] + setting.p1[job]
         return given if below(planned, in_cloud) else self._cloud.place(job, queues, storage)
-
-
-class ChunkRun(SteppedRun):
-    """A run under a scheduler of chunks, which dispatches the chunks of each job that arrives."""
-
-    def __init__(self, scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport
-                 ) -> None:
-        self._setting, self.transport = setting, transport
-        self._decider: Dispatcher = scheduler.dispatcher(setting)
-        self._storage = Storage(setting)
-        self._placed: list[ChunkPlacement] = Rows()
-        self._expect()
-
-    @property
-    def arrived(self) -> int:
-        """See `SteppedRun`."""
-        return len(self._placed)
-
-    @property
-    def over(self) -> bool:
-        """See `SteppedRun`."""
-        return self.arrived == len(self._setting.jobs) and self.transport.settled
-
-    def _expect(self) -> None:
-        """Tell the transport when the next job arrives."""
-        come, arrival = self.arrived, self._setting.arrival
-        self.transport.expect(float(arrival[come]) if come < len(arrival) else math.inf)
-
-    def next_at(self) -> float:
-        """See `SteppedRun.next_at`."""
-        return self.transport.next_at()
-
-    def step(self) -> None:
-        """See `SteppedRun.step`."""
-        if self.transport.step():
-            self._dispatch(self.arrived)
-            self._expect()
-
-    def _dispatch(self, job: int) -> None:
-        """Dispatch the chunks of a job that arrives now."""
-        setting, storage, transport = self._setting, self._storage, self.transport
-        now = float(setting.arrival[job])
-        # With limited storage, chunks that have ended on any worker release it.
-        transport.advance(now, np.arange(setting.system.total) if storage.limited
-                          else setting.workers_of[job])
-        storage.release(now, transport.ended)
-        placed = self._decider.place(job, transport.queues, storage)
-        storage.take(job, placed.worker)
-        transport.dispatch(job, placed)
-        self._placed.append(placed)
-
-    def times(self) -> tuple[Floats, Floats]:
-        """See `SteppedRun.times`."""
-        return self.transport.times()
-
-    def schedule(self, until: float) -> Schedule:
-        """See `SteppedRun.schedule`."""
-        none = ChunkPlacement(np.empty(0, np.int64), np.empty(0), np.empty(0))
-        given = ChunkPlacement(*map(np.concatenate, zip(none, *self._placed, strict=True)))
-        return of_chunks(self._setting, given, self.transport.log(), self.arrived, until)
-
-    def submit(self, place: int) -> None:
-        """See `SteppedRun.submit`."""
-        self.transport.make_room(place)
-        self._expect()
-
-    def stalled(self) -> StalledError:
-        """See `SteppedRun.stalled`."""
-        return self.transport.stalled()

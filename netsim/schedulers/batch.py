@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import LARGEST, as_choice, as_number, convert, known_names, plain
-from netsim.edge.job_data import NearData
 from netsim.edge.setting import Ints
-from netsim.edge.typed_jobs import EdgeContext, TypedJobs
+from netsim.edge.typed_jobs import EdgeContext, NearData, TypedJobs
 from netsim.engine.view import ClusterView, Decision, Start
 from netsim.errors import InputError
 from netsim.ties import ROUNDING, below, rank

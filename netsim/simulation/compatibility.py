@@ -23,10 +23,9 @@ from netsim.cluster.context import RunContext
 from netsim.cluster.placed import ring_of
 from netsim.cluster.ring import has_model, is_sliced, kind_of, model_of
 from netsim.edge.edge_cloud import EdgeCloud, EdgeWorkload
-from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.registry import TRANSPORTS, ConstantTransport, TransportKind, make_transport
 from netsim.edge.schedule import why_only_cloud
 from netsim.edge.setting import EdgeSetting
-from netsim.edge.transport import ConstantTransport, TransportKind
 from netsim.engine.preemption import Preemption, as_preemption, on_edge
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, NetsimWarning, UnknownNameError

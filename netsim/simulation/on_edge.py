@@ -16,12 +16,12 @@ from netsim.base.lazy import pd, simpy
 from netsim.base.values import as_list
 from netsim.edge import EdgeWorkload
 from netsim.edge.edge_cloud import EdgeJob
-from netsim.edge.registry import TRANSPORTS
+from netsim.edge.on_fabric.links import LinkSettings
+from netsim.edge.registry import TRANSPORTS, TransportKind
 from netsim.edge.schedule import PSAssignments, Schedule, peaks
 from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.edge.stepped_run import AtOnce, SteppedRun
-from netsim.edge.transport import LinkSettings, TransportKind
+from netsim.edge.stepped_run import AtOnce, ChunkRun, SteppedRun
 from netsim.edge.whole_jobs import WholeJobs
 from netsim.engine.preemption import Preemption
 from netsim.errors import InputError, StalledError
@@ -31,7 +31,6 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
 from netsim.results.lazy_table import FrameColumns
 from netsim.results.link_recorder import LinkRecorder
-from netsim.schedulers.a_online import ChunkRun
 from netsim.schedulers.registry import SCHEDULERS, schedules
 from netsim.simulation.compatibility import problems_of_edge
 from netsim.simulation.events import FaultEvent, RunEvent, capacities_of
@@ -57,7 +56,7 @@ class OnEdge(Run):
         self.network = setting.system.network
         self._now, self._held_at = 0.0, math.inf
         self._ended = self._stepped = False
-        self._moved: Any = None
+        self._edge_links: Any = None  # the `EdgeLinks` of a transport with links
         self._begun: SteppedRun | None = None
         self._listeners: EdgeListeners | None = None
 
@@ -87,14 +86,15 @@ class OnEdge(Run):
     def _begin(self) -> SteppedRun:
         what = schedules(self._scheduler)
         if what == "chunks":
-            self._moved = self._kind.begin(self._setting, self._sharing)
-            return ChunkRun(self._scheduler, self._setting, self._moved)
+            transport = self._kind.begin(self._setting, self._sharing)
+            self._edge_links = transport.links if self._kind.shares_links else None
+            return ChunkRun(self._setting, self._scheduler.dispatcher(self._setting), transport)
         name = SCHEDULERS.to_dict(self._scheduler)["name"]
         if what == "jobs":
-            self._moved = self._kind.ground(  # type: ignore[attr-defined]
+            backend = self._kind.backend(  # type: ignore[attr-defined]
                 self._setting, self._sharing)
-            return WholeJobs(self._setting, self._scheduler, name, self._moved,
-                             self._preemption)
+            self._edge_links = backend.links if self._kind.shares_links else None
+            return WholeJobs(self._setting, self._scheduler, name, backend, self._preemption)
         found = self._scheduler.run(self._setting)
         if isinstance(found, Schedule):
             return AtOnce(found, name)
@@ -179,7 +179,7 @@ class OnEdge(Run):
                 f"a run with transport {self._transport!r} has no SimPy environment, as it goes "
                 "from arrival to arrival; with 'fabric' it has one")
         assert self._links is not None
-        env: Clock = self._moved.env
+        env: Clock = self._edge_links.env
         return env
 
     @property
@@ -196,8 +196,8 @@ class OnEdge(Run):
                 f"there are no links and no allocator with transport {self._transport!r}, where "
                 "delays and rates are constant; with 'fabric' there are some")
         assert self._run is not None
-        self._moved.hold(self._now)
-        fabric: FabricProcess = self._moved.fabric
+        self._edge_links.hold(self._now)
+        fabric: FabricProcess = self._edge_links.fabric
         return fabric
 
     # --- changes ---------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class OnEdge(Run):
             raise InputError("restart is for hosts of a network and servers of a cluster")
         assert self._links is not None
         for _, link, capacity in capacities_of([event], self.network):
-            self._moved.set_capacity(link, capacity)
+            self._edge_links.set_capacity(link, capacity)
         self._notify()
 
     @property
@@ -239,7 +239,7 @@ class OnEdge(Run):
     def _take_over(self, fabric: FabricProcess, allocator: Allocator) -> None:
         for key, problem in problems_of_edge(self._setting, self._scheduler, self._kind, allocator):
             raise InputError(problem, key)
-        self._moved.set_allocator(allocator)
+        self._edge_links.set_allocator(allocator)
         self._sharing = self._sharing._replace(allocator=allocator)
 
     # --- to listen -------------------------------------------------------------------------
@@ -264,23 +264,24 @@ class OnEdge(Run):
         return _Tables(self._setting, schedule, held, self._now)
 
     def identity(self) -> dict[str, Any]:
-        moves_by, shares = TRANSPORTS.to_dict(self._kind), self._kind.shares_links
+        transport, shares = TRANSPORTS.to_dict(self._kind), self._kind.shares_links
         return {
             "workload": self.workload.name, "network": self._system.name,
             "allocator": (ALLOCATORS.to_dict(make_allocator(self._sharing.allocator)) if shares
-                          else {"name": moves_by["name"]}),
-            "sharing": leftover_of(self._moved.fabric) if shares else {},
+                          else {"name": transport["name"]}),
+            "sharing": leftover_of(self._edge_links.fabric) if shares else {},
             "scheduler": SCHEDULERS.to_dict(self._scheduler), "placement": None,
-            "execution": {**moves_by, "name": "edge", "transport": moves_by["name"],
+            "execution": {**transport, "name": "edge", "transport": transport["name"],
                           "epsilon": float(self._setting.epsilon)},
             **({} if self._preemption is None else {"preemption": asdict(self._preemption)}),
             "workers": self._system.total,
-            "observe_interval": (self._moved.fabric if shares else self._sharing).observe_interval}
+            "observe_interval": (self._edge_links.fabric if shares
+                                 else self._sharing).observe_interval}
 
     def cost(self) -> dict[str, Any]:
         shares = self._kind.shares_links
-        return {"decisions": self._moved.fabric.decisions if shares else 0,
-                "simpy_events": self._moved.steps if shares else 0,
+        return {"decisions": self._edge_links.fabric.decisions if shares else 0,
+                "simpy_events": self._edge_links.steps if shares else 0,
                 "counts": self._tables().counts()}
 
     def tables(self) -> dict[str, Any]:
@@ -300,7 +301,7 @@ class OnEdge(Run):
         memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
         memo[id(self.env)] = self.env.stopped()
         seen = copy.deepcopy(self, memo)
-        seen._moved.fabric.advance_to_now()
+        seen._edge_links.fabric.advance_to_now()
         seen.recorder.pack()
         return seen.recorder
 

@@ -13,8 +13,8 @@ from netsim.allocators import make_allocator
 from netsim.base.values import about
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.on_fabric.links import LinkSettings
 from netsim.edge.registry import TRANSPORTS, make_transport
-from netsim.edge.transport import LinkSettings
 from netsim.engine.preemption import as_preemption
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.stragglers import factors_of

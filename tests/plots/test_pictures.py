@@ -10,7 +10,7 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.edge.on_fabric.transport import FabricTransport
+from netsim.edge.registry import FabricTransport
 from netsim.errors import InputError, MissingExtraError, NotRecordedError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.bars import save_plot

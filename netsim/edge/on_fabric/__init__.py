@@ -1,8 +1,5 @@
-"""The transport in which uploads and exchanges of chunks are flows over shared links."""
+"""Uploads and exchanges of gradients as flows over the shared links of an edge-cloud."""
 
 from netsim.base.lazy import loading
-from netsim.edge.on_fabric.transport import FabricTransport
-
-__all__ = ["FabricTransport"]
 
 __getattr__ = loading(__name__)

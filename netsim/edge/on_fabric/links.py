@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from netsim.allocators import make_allocator
 from netsim.base.lazy import simpy
-from netsim.edge import kernels
 from netsim.edge.on_fabric.traffic import LIMITS, Callbacks, EdgeTraffic, PerFlowCapNetwork
-from netsim.edge.on_fabric.training import make_training
+from netsim.edge.on_fabric.training import Fluid, Rounds, TrainingMode
 from netsim.edge.setting import EdgeSetting, Floats, Ints
-from netsim.edge.transport import LinkSettings
 from netsim.errors import AllocationError, StalledError
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
@@ -21,7 +20,20 @@ from netsim.fabric.clock import LAST, Clock, CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
+from netsim.ties import ROUNDING
 from netsim.workload import Flows
+
+
+class LinkSettings(NamedTuple):
+    """The options of a run that concern links; only some transports have links."""
+
+    allocator: Any = "maxmin"  #: see `netsim.allocators.make_allocator`
+    observe_interval: float = 0.0  #: in seconds
+    #: Changes of capacities: instant (s), link, and capacity from then on (bytes/s).
+    events: Sequence[tuple[float, int, float]] = ()
+    check: bool = True  #: whether to check that each allocation is feasible
+    #: An `Observer`, which also sees links that are not part of the network; they follow its own.
+    observer: Any = None
 
 
 class RateCappedAllocator(Allocator):
@@ -148,22 +160,29 @@ class Uploads:
 
 
 class EdgeLinks:
-    """Base of runs in which uploads and exchanges of chunks are flows.
+    """The links of an edge-cloud in one run, on which chunks are uploaded and exchange gradients.
 
-    A subclass reacts to events: `_arrived`, `_ended`, `_stopped` and `_choose`.
+    Those that send over them are told of events: ``arrived(chunk, server)`` when a chunk has been
+    uploaded to a server or to `CLOUD`, ``ended(chunk)`` when one has trained on all its
+    mini-batches, and ``stopped(chunk)`` when one has stopped some time after it was told to. After
+    all events of an instant in which training may begin, ``choose(now)`` begins it.
     """
 
     def __init__(self, setting: EdgeSetting, sharing: LinkSettings, mode: str,
-                 preemption: str | None) -> None:
+                 preemption: str | None, *, arrived: Callable[[int, int], None],
+                 ended: Callable[[int], None], stopped: Callable[[int], None],
+                 choose: Callable[[float], None]) -> None:
         setting.check_sites()
-        self._setting = setting
+        self._setting, self._sharing, self._choose = setting, sharing, choose
         self.env = Clock(0.0)
         network = PerFlowCapNetwork(setting.system.network, LIMITS * setting.total)
-        self._network, self._sharing = network, sharing
-        self._traffic = EdgeTraffic(setting, self.env, network, Callbacks(
-            self._ended, self._stopped, self._schedule_choice))
-        self._training = make_training(self._traffic, mode, preemption)
-        self._uploads = Uploads(setting, self._traffic, self._arrived)
+        self._network = network
+        self.traffic = EdgeTraffic(setting, self.env, network, Callbacks(
+            ended, stopped, self.schedule_choice))
+        self.training: TrainingMode = (
+            Fluid(self.traffic) if mode == "fluid"
+            else Rounds(self.traffic, mode == "sync", preemption or "finish"))
+        self.uploads = Uploads(setting, self.traffic, arrived)
         self.fabric = self._make_fabric(sharing, network)
         self._choosing = False
         self.steps = 0  #: number of SimPy events processed so far
@@ -172,41 +191,34 @@ class EdgeLinks:
         return RateCappedAllocator(allocator, self._use, self._network.first, self._sharing.check)
 
     def _make_fabric(self, sharing: LinkSettings, network: PerFlowCapNetwork) -> FabricProcess:
-        asked = self._capped(make_allocator(sharing.allocator))
-        fabric = FabricProcess(self.env, network, asked, self._setting.arrival,
-                        observe_interval=sharing.observe_interval, check=sharing.check,
-                        observer=sharing.observer, job_of=self._setting.job)
-        self._traffic.fabric = fabric
+        fabric = FabricProcess(self.env, network, self._capped(make_allocator(sharing.allocator)),
+                               self._setting.arrival, observe_interval=sharing.observe_interval,
+                               check=sharing.check, observer=sharing.observer,
+                               job_of=self._setting.job)
+        self.traffic.fabric = fabric
         for at, link, capacity in sharing.events:
-            self._traffic.after(at, fabric.set_capacities, {link: capacity})
+            self.traffic.after(at, fabric.set_capacities, {link: capacity})
             if sharing.observer is not None:
-                self._traffic.after(at, sharing.observer.set_capacity, link, capacity)
+                self.traffic.after(at, sharing.observer.set_capacity, link, capacity)
         return fabric
+
+    def _use(self, limit: Ints, rates: Floats) -> Floats:
+        """Report uploads that have ended, and compute the rates that flows use."""
+        self.uploads.see(limit)
+        return self.training.use(limit, rates)
+
+    # --- the clock -----------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Process the next event."""
+        self.steps += 1
+        self.env.step()
 
     def hold(self, now: float) -> None:
         """Set the clock to `now`, in seconds; no earlier event is left."""
         self.env._now = max(now, self.env.now)
 
-    # --- events ------------------------------------------------------------------------
-
-    def _use(self, limit: Ints, rates: Floats) -> Floats:
-        """Report uploads that have ended, and compute the rates that flows use."""
-        self._uploads.see(limit)
-        return self._training.use(limit, rates)
-
-    def _arrived(self, chunk: int, server: int) -> None:
-        """Note that a chunk has been uploaded to a server."""
-        raise NotImplementedError
-
-    def _ended(self, chunk: int) -> None:
-        """Note that a chunk has trained on all its mini-batches."""
-        raise NotImplementedError
-
-    def _stopped(self, chunk: int) -> None:
-        """Note that a chunk has stopped, some time after it was told to."""
-        raise NotImplementedError
-
-    def _schedule_choice(self) -> None:
+    def schedule_choice(self) -> None:
         """Schedule the choice of the chunks to train next, after all events of this instant."""
         if not self._choosing:
             self._choosing = True
@@ -221,16 +233,12 @@ class EdgeLinks:
     def _choose_soon(self, _: simpy.Event) -> None:
         now = self.env.now
         # Events that differ by rounding errors only belong to the same instant.
-        if (upcoming := self.env.peek()) <= now * (1 + 3 * kernels.ROUNDING):
+        if (upcoming := self.env.peek()) <= now * (1 + 3 * ROUNDING):
             self._schedule_choice_at(upcoming)
             return
         self._choosing = False
         self._choose(now)
-        self._training.go()
-
-    def _choose(self, now: float) -> None:
-        """Begin to train the chunks that train from now on."""
-        raise NotImplementedError
+        self.training.go()
 
     # --- changes -------------------------------------------------------------------------
 
@@ -247,7 +255,7 @@ class EdgeLinks:
     def make_room(self, place: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
         self.fabric.table.insert_job(place, float(self._setting.arrival[place]))
-        self._traffic.make_room(place)
+        self.traffic.make_room(place)
 
     def stalled(self) -> StalledError:
         """Make the error for flows that get no bandwidth although no event is left."""

@@ -78,7 +78,7 @@ _PUSH, _PULL = 1, 2
 
 
 class Callbacks(NamedTuple):
-    """Functions by which a `Training` reports progress."""
+    """Functions by which a `TrainingMode` reports progress."""
 
     ended: Callable[[int], None]  #: called with a chunk that has trained on all its mini-batches
     stopped: Callable[[int], None]  #: with one that has stopped, but not at once
@@ -114,7 +114,7 @@ class EdgeTraffic:
     def _tabulate(self) -> None:
         """Make the arrays that follow from the setting, and set the limits of exchanges."""
         setting = self._setting
-        self.chunks, speed = setting.total, 1 + setting.epsilon
+        speed = 1 + setting.epsilon
         # Seconds per mini-batch, at the augmented speed.
         self.compute = self._per_chunk("compute_s") / speed
         self.update = self._per_chunk("update_s") / speed

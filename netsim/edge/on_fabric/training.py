@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -24,31 +23,72 @@ from netsim.workload import Flows
 _ROUNDING = 1e-9
 
 
+class TrainingMode:
+    """Base of the modes: trains chunks, each on a worker of its own, and reports by `Callbacks`.
+
+    After each mini-batch, it reports a pause, in which the worker may be given to another chunk.
+    The chunks that keep their workers continue when `go` is called.
+    """
+
+    def __init__(self, traffic: EdgeTraffic) -> None:
+        self._traffic = traffic
+
+    def restart(self, chunk: int, batches: float) -> None:
+        """Set the number of mini-batches left of a chunk that is not training."""
+        raise NotImplementedError
+
+    def begin(self, chunk: int, host: int, ps: int) -> None:
+        """Prepare to train a chunk on a host, with a PS on host `ps`, once `go` is called.
+
+        Chunks that exchange in rings have no use for `ps`.
+        """
+        raise NotImplementedError
+
+    def go(self) -> None:
+        """Start or continue all chunks that are prepared or paused."""
+        raise NotImplementedError
+
+    def stop(self, chunk: int) -> bool:
+        """Stop a chunk; return whether it stopped at once. If not, `Callbacks.stopped` tells when.
+
+        In mode ``"sync"``, a chunk that stops at once also stops the other chunks of its round.
+        """
+        raise NotImplementedError
+
+    def left(self, chunk: int) -> float:
+        """The number of mini-batches that a chunk in training has left, with fractions."""
+        raise NotImplementedError
+
+    def use(self, limit: Ints, rates: Floats) -> Floats:
+        """The rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
+        return rates
+
+
 # --- mode fluid ----------------------------------------------------------------------------
-class Fluid:
+
+
+class Fluid(TrainingMode):
     """The mode ``"fluid"``: a mini-batch takes m + G + q / push rate + q / pull rate.
 
     Here m and G are the times of computation and of the update, and q is the size of the gradients.
     While a chunk trains, it has one flow with all bytes that it has left to push, and one with all
     that it has left to pull. The allocator gives them rates as if they sent all the time. Each flow
     uses less than its rate: it sends q bytes in the time that a mini-batch takes. So the flows end
-    when the training does. See `netsim.edge.on_fabric.training.Training`.
+    when the training does.
 
     In a ring of n chunks, a mini-batch takes m + G + 2 (n - 1) / n q / lowest rate; see `_Rings`.
     """
 
     def __init__(self, traffic: EdgeTraffic) -> None:
-        self._traffic = traffic
+        super().__init__(traffic)
         self._flows: dict[int, CoflowEvent] = {}
         self._timers: dict[int, tuple[float, Timer]] = {}
         self._rings = _Rings(traffic)
 
     def restart(self, chunk: int, batches: float) -> None:
-        """Set the mini-batches that a chunk has left; see `Training`."""
         self._traffic.batches[chunk] = batches
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
-        """Start to train a chunk now, or when `go` is called if it exchanges in a ring."""
         traffic = self._traffic
         if traffic.ring[chunk]:
             self._rings.begin(chunk, host)
@@ -77,11 +117,9 @@ class Fluid:
         self._traffic.ended(chunk)
 
     def go(self) -> None:
-        """Start the rings that have changed; all else starts at once."""
-        self._rings.go()
+        self._rings.go()  # all else has started in `begin`
 
     def left(self, chunk: int) -> float:
-        """The number of mini-batches that a chunk in training has left."""
         traffic = self._traffic
         if traffic.ring[chunk]:
             return self._rings.left(chunk)
@@ -91,7 +129,6 @@ class Fluid:
         return float(traffic.batches[chunk] - (traffic.now - since) / traffic.fixed[chunk])
 
     def stop(self, chunk: int) -> bool:
-        """Stop a chunk; always returns True, as it stops at once."""
         traffic = self._traffic
         if traffic.ring[chunk]:
             self._rings.stop(chunk)
@@ -104,7 +141,6 @@ class Fluid:
         return True
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """The rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
         traffic = self._traffic
         chunk, which = traffic.decoded(limit)
         exchange = which > 0
@@ -266,8 +302,8 @@ class _Group:
             self.members, self.whole = members, {}
 
 
-class Rounds:
-    """The modes ``"exact"`` and ``"sync"``; see `netsim.edge.on_fabric.training.Training`.
+class Rounds(TrainingMode):
+    """The modes ``"exact"`` and ``"sync"``, in which chunks go through mini-batches in rounds.
 
     In mode ``"exact"``, chunks are independent. In mode ``"sync"`` (`together`), all chunks of a
     job that are in training push in one coflow, the PS updates when all gradients have arrived, and
@@ -285,7 +321,8 @@ class Rounds:
     """
 
     def __init__(self, traffic: EdgeTraffic, together: bool, preemption: str) -> None:
-        self._traffic, self._together, self._preemption = traffic, together, preemption
+        super().__init__(traffic)
+        self._together, self._preemption = together, preemption
         self._groups: dict[int, _Group] = {}
         self._between: dict[int, _Group] = {}
         self._paused: dict[int, tuple[int, float]] = {}
@@ -295,12 +332,10 @@ class Rounds:
         return self._traffic.first_of(chunk) if together else chunk
 
     def restart(self, chunk: int, batches: float) -> None:
-        """Set the mini-batches that a chunk has left, rounded up; see `Training`."""
         self._paused.pop(chunk, None)
-        self._traffic.batches[chunk] = math.ceil(batches - _ROUNDING)
+        self._traffic.batches[chunk] = math.ceil(batches - _ROUNDING)  # none is trained in part
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
-        """Add a chunk to the next round of the chunks with which it trains."""
         key = self._key(chunk)
         group = self._groups.setdefault(key, _Group())
         group.joining.append(chunk)
@@ -309,7 +344,6 @@ class Rounds:
             self._between[key] = group
 
     def go(self) -> None:
-        """Start the next round of all groups that are between two mini-batches."""
         between, self._between = self._between, {}
         for key in sorted(between):
             group = between[key]
@@ -392,10 +426,7 @@ class Rounds:
         traffic.paused()
 
     def left(self, chunk: int) -> float:
-        """The number of mini-batches that a chunk in training has left, with fractions.
-
-        The fraction of the current mini-batch is the time that its remaining phases should take.
-        """
+        """The mini-batches left; of the current one, the time that its other phases should take."""
         group = self._groups.get(self._key(chunk))
         if group is None or chunk not in group.members or group.phase == _PHASES:
             phase, done = self._paused.get(chunk, (_COMPUTE, 0.0))
@@ -421,10 +452,6 @@ class Rounds:
         return _time_spent(durations, phase, done) / float(sum(durations))
 
     def stop(self, chunk: int) -> bool:
-        """Stop a chunk; return whether it stopped at once.
-
-        If it did not, `Callbacks.stopped` is called when it stops.
-        """
         group = self._groups.get(self._key(chunk))
         if group is None:
             return True  # it stopped with the others
@@ -455,58 +482,7 @@ class Rounds:
             durations = [traffic.compute[chunk], 0.0, traffic.update[chunk], 0.0]
             traffic.wasted[chunk] += _time_spent(durations, group.phase, done)
 
-    def use(self, limit: Ints, rates: Floats) -> Floats:
-        """See `Training.use`; flows use all of the rates that they are given."""
-        return rates
-
 
 def _time_spent(durations: Sequence[float], phase: int, done: float) -> float:
     """Time spent on the phases before `phase`, and on the fraction `done` of it."""
     return float(sum(durations[:phase]) + durations[phase] * done)
-
-
-# --- all modes -----------------------------------------------------------------------------
-
-MODES = ("fluid", "exact", "sync")
-
-#: What a chunk that has to stop can do with its mini-batch.
-PREEMPTIONS = ("finish", "drop", "pause")
-
-
-class Training(Protocol):
-    """Trains chunks, each on a worker of its own, and reports progress through `Callbacks`.
-
-    After each mini-batch, it reports a pause, in which the worker may be given to another chunk.
-    The chunks that keep their workers continue when `go` is called.
-    """
-
-    def restart(self, chunk: int, batches: float) -> None:
-        """Set the number of mini-batches left of a chunk that is not training."""
-
-    def begin(self, chunk: int, host: int, ps: int) -> None:
-        """Prepare to train a chunk on a host, with a PS on host `ps`, once `go` is called.
-
-        Chunks that exchange in rings have no use for `ps`.
-        """
-
-    def go(self) -> None:
-        """Start or continue all chunks that are prepared or paused."""
-
-    def stop(self, chunk: int) -> bool:
-        """Stop a chunk; return whether it stopped at once.
-
-        In mode ``"sync"``, a chunk that stops at once also stops the other chunks of its round.
-        """
-
-    def left(self, chunk: int) -> float:
-        """The number of mini-batches that a chunk in training has left, with fractions."""
-
-    def use(self, limit: Ints, rates: Floats) -> Floats:
-        """The rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
-
-
-def make_training(traffic: EdgeTraffic, mode: str, preemption: str | None) -> Training:
-    """Make the `Training` of a mode; see `netsim.edge.on_fabric.transport.FabricTransport`."""
-    if mode == "fluid":
-        return Fluid(traffic)
-    return Rounds(traffic, mode == "sync", preemption or "finish")
