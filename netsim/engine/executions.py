@@ -129,6 +129,8 @@ class TimedExecution(Execution):
         super().__init__(env, jobs)
         # Of running jobs: the start, the iterations made before it, and seconds per iteration.
         self._since, self._kept, self._alpha = np.full((3, len(jobs)), np.nan)
+        #: What ends each running job. Two starts may be at one instant.
+        self._timers: dict[int, Any] = {}
 
     def seconds(self, job: int, gpus: Ints) -> float:
         """The time per iteration of a job on some GPUs, given in order of ranks."""
@@ -145,13 +147,14 @@ class TimedExecution(Execution):
         alpha, since = self.seconds(job, gpus), self._env.now
         self._since[job], self._kept[job], self._alpha[job] = since, kept, alpha
         self._ended = ended
-        self._env.timeout((self._jobs[job].iterations - kept) * alpha).callbacks.append(
-            partial(self._end, job, since))
+        self._timers[job] = timer = self._env.timeout((self._jobs[job].iterations - kept) * alpha)
+        timer.callbacks.append(partial(self._end, job))
         return 0.0
 
-    def _end(self, job: int, since: float, _: Any = None) -> None:
+    def _end(self, job: int, timer: Any) -> None:
         """End a job, unless it has been stopped since."""
-        if self._since[job] == since:
+        if self._timers.get(job) is timer:
+            del self._timers[job]
             self._since[job] = np.nan
             self._ended(job)
 
@@ -168,8 +171,9 @@ class TimedExecution(Execution):
         """Stop a job; see `Execution`."""
         since, before = float(self._since[job]), float(self._kept[job])
         if self.finished(job) >= self._jobs[job].iterations:
-            self._end(job, since)
+            self._end(job, self._timers[job])
             return 0.0
+        del self._timers[job]
         self._since[job] = np.nan
         return max(self._env.now - since - (kept - before) * float(self._alpha[job]), 0.0)
 

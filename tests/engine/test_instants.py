@@ -7,11 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
 from netsim import Cluster, JobSpec
+from netsim.engine.executions import TimedExecution
 from netsim.engine.view import Decision
 from netsim.errors import AllocationError, StalledError
 from tests.examples import examples
@@ -201,3 +203,22 @@ def test_runs_are_those_of_the_reference(execution, case):
                  events=[] if fault is None else lost(float(fault[0]), float(sum(fault))))
     found = table(result, "finish_s", "preemptions", "restarts", "promotions")
     assert found == [pytest.approx(row, rel=1e-9) for row in expected]
+
+
+class _SlowerOnHigherGpus(TimedExecution):
+    """An iteration takes as many seconds as the number of its GPU."""
+
+    def seconds(self, job, gpus):
+        return float(gpus[0])
+
+
+def test_a_job_that_moves_as_it_begins_ends_by_its_last_start():
+    """4 iterations of 1 s; moved at once, of 3 s: the end is at 12 s, not at 4 s."""
+    env, ends = simpy.Environment(), []
+    execution = _SlowerOnHigherGpus(env, [ring(0, 0, 4, 1)])
+    for gpu in (1, 3):
+        execution.start(0, np.array([gpu]), 0.0, lambda job: ends.append((job, env.now)))
+        if gpu == 1:
+            assert execution.stop(0, 0.0, False) == 0.0
+    env.run()
+    assert ends == [(0, 12.0)]
