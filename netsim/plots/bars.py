@@ -15,6 +15,8 @@ from netsim.errors import InputError, OutputError
 from netsim.plots.style import (
     INK,
     WIDTH_IN,
+    add_legend,
+    axes_on,
     colour,
     drawable,
     dress,
@@ -22,7 +24,6 @@ from netsim.plots.style import (
     log_values,
     looks,
     name_axes,
-    new_axes,
     require_matplotlib,
     seconds_axis,
     short,
@@ -128,8 +129,7 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
         raise InputError("there is nothing to draw: no table has a row for an allocator")
     bars = [bar for _, group in groups for bar in group]
     names = [short(scheme) for scheme, _ in groups]
-    if ax is None:
-        ax = new_axes(1.0 + _BAR_IN * (bars[-1].y + 1), max(WIDTH_IN, _LEAST_IN + _room(names)))
+    ax = axes_on(ax, 1.0 + _BAR_IN * (bars[-1].y + 1), max(WIDTH_IN, _LEAST_IN + _room(names)))
     ends, room = _ends(tables.values(), metric), 1.16
     if panels := [*beside]:
         ends, room = _ends(panels, metric), 1.25
@@ -233,9 +233,7 @@ def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
         entries += [Patch(label="with work conservation", **fill(_ANY, light=False)),
                     Patch(label="without", **fill(_ANY, light=True))]
     if entries:
-        ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1, 1), ncols=2,
-                  frameon=False, fontsize=7, labelcolor=INK, handlelength=1.2, borderpad=0.1,
-                  columnspacing=1.5, handletextpad=0.5)
+        add_legend(ax, entries)
 
 
 def check_plottable(path: str | Path) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from netsim.errors import InputError
 from netsim.plots.style import (
     add_legend,
+    axes_on,
     dress,
     log_seconds,
     log_sizes,
     looks,
     name_axes,
-    new_axes,
     new_figure,
     require_matplotlib,
     short,
@@ -102,8 +102,7 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
              for label, table in tables.items()}
     if not drawn or all(table.empty for table in drawn.values()):
         raise InputError("there is nothing to draw: no size has a bus bandwidth")
-    if ax is None:
-        ax = new_axes(height_in=2.1)
+    ax = axes_on(ax, 2.1)
     style = looks(drawn)
     for label, table in drawn.items():
         ax.plot(table["bytes"], table["busbw"] / 1e9, label=short(label), **style[label].line())

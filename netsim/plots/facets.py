@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +24,7 @@ from netsim.plots.style import (
     colour_bar,
     dashes,
     dress,
+    legend_above,
     log_seconds,
     looks,
     name_axes,
@@ -34,7 +34,6 @@ from netsim.plots.style import (
     short,
     tag,
     uncover,
-    widen_for,
 )
 from netsim.plots.varied import (
     METRICS,
@@ -548,11 +547,5 @@ def _legend_above(figure: Figure, axes: Sequence[Axes], entries: Sequence[Any]) 
     """Place a legend above all panels."""
     if len(axes) == 1:
         add_legend(axes[0], entries)
-        return
-    widen_for(figure, entries)
-    letters = max(len(line) for entry in entries for line in str(entry.get_label()).split("\n"))
-    columns = max(1, int(figure.get_figwidth() / (0.053 * letters + 0.45)))
-    rows = math.ceil(len(entries) / columns)
-    figure.legend(handles=entries, loc="outside upper left", frameon=False, fontsize=7,
-                  ncols=math.ceil(len(entries) / rows), labelcolor=INK, handlelength=2.2,
-                  borderpad=0.1, columnspacing=1.2, handletextpad=0.5, labelspacing=0.3)
+    else:
+        legend_above(figure, entries)
