@@ -315,7 +315,7 @@ def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
     ax.vlines(times, 0, 1, color=INK, linewidth=0.5, alpha=0.5)
     ax.set_ylim(0, 1)
     ax.set_yticks([])
-    name_axes(ax, "time (s)")
+    time_axis(ax)
     ax.set_ylabel("decisions", fontsize=7.5, color=INK, rotation=0, ha="right", va="center")
     ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
     ax.spines[:].set_visible(False)

@@ -22,6 +22,7 @@ from netsim.plots.spans import (
     lanes_of,
     look_of,
     parts_of,
+    time_within,
     with_others,
 )
 from netsim.plots.style import COLOURS, drawable, fill, require_matplotlib
@@ -237,10 +238,7 @@ def _share_of_time(starts: Floats, ends: Floats, edges: Floats) -> Floats:
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(ends[order])
     since = np.maximum(starts, np.concatenate(([-np.inf], ends[:-1])))  # not yet covered
-    covered = np.cumsum(ends - since)
-    knots = np.column_stack((since, ends)).ravel()
-    reached = np.column_stack((np.concatenate(([0.0], covered[:-1])), covered)).ravel()
-    found: Floats = np.diff(np.interp(edges, knots, reached)) / np.diff(edges)
+    found: Floats = time_within(since, ends, edges)[0] / np.diff(edges)
     return found
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from netsim.analysis.usage import STATES, gpu_usage, gpus_per_server, held_gpus, segments_of
 from netsim.errors import InputError
 from netsim.plots.gpu_usage import draw_waiting
-from netsim.plots.spans import draw_spans
+from netsim.plots.spans import draw_spans, time_within
 from netsim.plots.style import (
     COLOURS,
     GREY,
@@ -317,34 +317,21 @@ def _draw_image(ax: Axes, held: pd.DataFrame, colours: pd.Series, rows: _Rows, e
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
-    shape = (len(rows.gpus), len(edges) - 1)
-    whole = np.diff(edges) * rows.gpus[:, None]  # GPU-seconds of a pixel
+    def share(held: pd.DataFrame, state: str) -> Floats:
+        begin, end = (held[name] for name in STATES[state])
+        whole = np.diff(edges) * rows.gpus[:, None]  # GPU-seconds of a pixel
+        return time_within(begin, end, edges, held["row"], len(rows.gpus)) / whole
+
     colour = colours[held["job"]].to_numpy()
-    running = np.stack([_coverage(held[colour == k], "running", shape, edges) / whole
-                        for k in range(len(COLOURS))])
-    paused = sum(_coverage(held, state, shape, edges) for state in ("restoring", "saving")) / whole
+    running = np.stack([share(held[colour == k], "running") for k in range(len(COLOURS))])
+    paused = (share(held, "restoring") + share(held, "saving"))[..., None]
     hues = np.array([to_rgb(each) for each in COLOURS])[running.argmax(axis=0)]
     runs = running.sum(axis=0)[..., None]
-    paused = np.asarray(paused)[..., None]
     picture = runs * hues + paused * np.array(to_rgb(_PAUSED)) + np.clip(1 - runs - paused, 0, 1)
     ax.imshow(np.clip(picture, 0, 1), aspect="auto", interpolation="nearest", zorder=1,
               extent=(edges[0], edges[-1], len(rows.gpus) - 0.5, -0.5))
     return ([Patch(label="restoring or saving", facecolor=_PAUSED)]
             if paused.max() > _SEEN else [])
-
-
-def _coverage(held: pd.DataFrame, state: str, shape: tuple[int, int], edges: Floats) -> Floats:
-    """Compute the GPU-seconds in a state, per row and interval."""
-    width, covered = np.diff(edges), np.zeros(shape)
-    rows = held["row"].to_numpy()
-    for name, sign in zip(STATES[state], (1, -1), strict=True):
-        at = held[name].to_numpy()
-        bins = np.clip(np.searchsorted(edges, at, "right") - 1, 0, shape[1] - 1)
-        since = np.zeros((shape[0], shape[1] + 1))  # number of instants before each interval
-        np.add.at(since, (rows, bins + 1), sign)
-        covered += np.cumsum(since, axis=1)[:, :-1] * width
-        np.add.at(covered, (rows, bins), sign * (edges[bins + 1] - at))
-    return covered
 
 
 # --- axes -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from netsim.analysis.links import link_utilisation, makespan, utilised
 from netsim.errors import InputError
-from netsim.plots.spans import add_key, draw_spans
+from netsim.plots.spans import add_key, draw_spans, time_within
 from netsim.plots.style import (
     COLOURS,
     GREY,
@@ -270,19 +270,13 @@ def _over_time(loads: pd.DataFrame, rows: Sequence[_StripRow], edges: Floats) ->
 
     The result has shape (rows, intervals).
     """
-    strips = np.zeros((len(rows), len(edges) - 1))
-    of_link = loads.groupby("link", observed=True).indices
-    for place, link in ((place, link) for place, row in enumerate(rows) for link in row.links
-                        if link in of_link):
-        mine = loads.iloc[of_link[link]]
-        # The bytes carried, in seconds at full capacity, grow within rows of the table and are
-        # constant between them.
-        done = (mine["load"] * mine["seconds"]).cumsum().to_numpy()
-        knots = np.column_stack((mine["start_s"], mine["end_s"])).ravel()
-        reached = np.column_stack((np.concatenate(([0.0], done[:-1])), done)).ravel()
-        means = np.diff(np.interp(edges, knots, reached)) / np.diff(edges)
-        strips[place] = np.maximum(strips[place], means)
-    return strips
+    number = {link: k for k, link in enumerate(link for row in rows for link in row.links)}
+    loads = loads[loads["link"].isin(number)]
+    means = time_within(loads["start_s"], loads["end_s"], edges,
+                        loads["link"].map(number).to_numpy(np.int64), len(number),
+                        loads["load"].to_numpy()) / np.diff(edges)
+    of_rows = np.split(means, np.cumsum([len(row.links) for row in rows])[:-1])
+    return np.stack([of_links.max(axis=0) for of_links in of_rows])
 
 
 def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_StripRow]) -> None:

@@ -350,6 +350,24 @@ def lanes_of(begin: pd.Series, end: pd.Series) -> NDArray[np.int64]:
     return found
 
 
+def time_within(begin: ArrayLike, end: ArrayLike, edges: NDArray[np.float64], rows: Any = 0,
+                count: int = 1, weight: Any = 1.0) -> NDArray[np.float64]:
+    """Sum the seconds of spans in each interval between edges, by row, times their weight.
+
+    The result has shape (count, intervals).
+    """
+    width = np.diff(edges)
+    found = np.zeros((count, len(width)))
+    for instants, sign in ((begin, 1.0), (end, -1.0)):
+        at = np.clip(np.asarray(instants, np.float64), edges[0], edges[-1])
+        bins = np.clip(np.searchsorted(edges, at, "right") - 1, 0, len(width) - 1)
+        since = np.zeros((count, len(width) + 1))  # weight that changed before each interval
+        np.add.at(since, (rows, bins + 1), sign * weight)
+        found += np.cumsum(since, axis=1)[:, :-1] * width
+        np.add.at(found, (rows, bins), sign * weight * (edges[bins + 1] - at))
+    return found
+
+
 # --- charts --------------------------------------------------------------------------------
 
 ROW = 0.84  # height of a row, as a share of the distance between two
