@@ -44,7 +44,7 @@ _SHADES = {"idle": "#ffffff", "25 %": "#bcd9ea", "50 %": COLOURS[4], "75 %": COL
            "100 %": "#00263f"}
 
 _ROW_IN, _LEAST_IN, _STRIP_IN = 0.125, 0.45, 2.2  # height of a row; least sizes of a strip
-_LETTER_IN, _SHARE_IN = 0.052, 0.45  # width of a letter of a name, and of the shares beside rows
+_LETTER_IN, _SHARE_IN = 0.052, 0.55  # width of a letter of a name, and of the shares beside rows
 _FAILED: Any = {"facecolor": "white", "edgecolor": COLOURS[5], "hatch": "//////", "linewidth": 0}
 
 _SEEN = 0.02  # utilisation from which a shade can be told from white

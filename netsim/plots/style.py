@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,14 +37,11 @@ NOTE_INK = "#666666"
 
 WIDTH_IN = 3.5  # width of a column of a two-column paper
 
-_LETTER_IN, _SAMPLE_IN = 0.053, 0.38  # width of a letter and of a sample in a legend
-_PADS_IN = 0.08  # space beside axes that matplotlib keeps
+_PADS_IN = 0.14  # space beside axes that matplotlib keeps, and text that is wider in pixels
 
 _LEGEND_STYLE: Any = {
     "frameon": False, "fontsize": 7, "labelcolor": INK, "handlelength": 2.2, "borderpad": 0.1,
     "columnspacing": 1.2, "handletextpad": 0.5, "labelspacing": 0.3}
-
-_WIDE_LETTER_IN = 0.058  # width of a letter of a label that has a line to itself
 
 _MARKERS = "os^DvPX<>*ph"
 
@@ -391,47 +387,35 @@ def add_legend(ax: Axes, handles: Sequence[Any] | None = None, beside_in: float 
     `beside_in` is the width in inches of the text at the right of the axes.
     """
     own = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
-    figure, place = ax.figure.canvas.figure, ax.get_subplotspec()
-    widen_for(figure, own)
-    room = figure.get_figwidth() / (place.get_gridspec().ncols if place else 1) - beside_in
-    room -= _PADS_IN
-    ax.legend(handles=own, loc="lower right", bbox_to_anchor=(1, 1),
-              ncols=_columns(own, room), **_LEGEND_STYLE)
+    place = ax.get_subplotspec()
+    _add_in_rows(ax, own, beside_in, place.get_gridspec().ncols if place else 1,
+                 loc="lower right", bbox_to_anchor=(1, 1))
 
 
 def legend_above(figure: Figure, handles: Sequence[Any]) -> None:
     """Place a legend above all panels of a figure."""
-    widen_for(figure, handles)
-    figure.legend(handles=handles, loc="outside upper left",
-                  ncols=_columns(handles, figure.get_figwidth()), **_LEGEND_STYLE)
+    _add_in_rows(figure, handles, 0.0, 1, loc="outside upper left")
 
 
-def widen_for(figure: Figure, handles: Iterable[Any]) -> None:
-    """Widen a figure that `may_grow` if the longest label of a legend would be cut off."""
-    if may_grow(figure):
-        letters = max(map(_letters, handles), default=0)
-        figure.set_figwidth(max(figure.get_figwidth(), _WIDE_LETTER_IN * letters + _SAMPLE_IN))
+def _add_in_rows(to: Axes | Figure, handles: Sequence[Any], beside_in: float, abreast: int,
+                 **place: Any) -> None:
+    """Add a legend with as few rows as have room, `beside_in` inches beside which are taken.
 
-
-def _letters(handle: Any) -> int:
-    """The length of the longest line of a label."""
-    return max(map(len, str(handle.get_label()).split("\n")))
-
-
-def _columns(handles: Sequence[Any], room_in: float) -> int:
-    """Choose the number of columns of a legend: as many as fit, but none left empty."""
-    widths = [*map(_letters, handles)]
-    for columns in range(len(widths), 1, -1):
-        short_ones, longer = divmod(len(widths), columns)
-        ends = [0]
-        for column in range(columns):  # matplotlib fills one column after the other
-            ends.append(ends[-1] + short_ones + (column < longer))
-        wide = sum(max(widths[start:end]) for start, end in pairwise(ends))
-        if _LETTER_IN * wide + _SAMPLE_IN * columns <= room_in:
-            # The same number of rows may need fewer columns.
-            rows = -(-len(widths) // columns)
-            return -(-len(widths) // rows)
-    return 1
+    If even one column has no room on a figure that `may_grow`, the figure is widened. There are
+    `abreast` axes side by side on the figure.
+    """
+    figure: Figure = to.figure.canvas.figure  # type: ignore[union-attr]
+    taken_in, legend = beside_in + _PADS_IN, None
+    for rows in range(1, len(handles) + 1):
+        if legend is not None:
+            legend.remove()
+        legend = to.legend(handles=handles, ncols=-(-len(handles) // rows), **_LEGEND_STYLE,
+                           **place)
+        width_in = legend.get_window_extent().width / figure.dpi + taken_in
+        if width_in <= figure.get_figwidth() / abreast:
+            return
+    if legend is not None and may_grow(figure):
+        figure.set_figwidth(max(figure.get_figwidth(), width_in))
 
 
 def text_on(colour: Any) -> str:
