@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -122,8 +122,8 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     panels = [*beside]
     ends = (_tidy(panels, metric) if panels else bars)[["value", "low", "high"]].to_numpy()
     _set_scale(ax, last, shown, ends[np.isfinite(ends)], 1.25 if panels else 1.16)
-    style = looks(bars["scheme"], among)
-    for bar in bars.itertuples():
+    style, rows = looks(bars["scheme"], among), cast("Iterable[Any]", bars.itertuples())
+    for bar in rows:
         _draw(ax, bar, shown, fill(colour(bar.table), light=bar.hollow) if len(tables) > 1
               else style[bar.scheme]._replace(hollow=bar.hollow).bar())
     ax.set_yticks(bars.groupby("scheme", sort=False)["y"].mean(), names)

@@ -441,7 +441,8 @@ class _Figure:
             ax.tick_params(labelbottom=panel.row == max(below))
             if outer_y:
                 ax.tick_params(labelleft=not panel.column)
-        rows, columns = ([panel[place] for panel in self.panels] for place in (0, 1))
+        rows, columns = ([panel.row for panel in self.panels],
+                         [panel.column for panel in self.panels])
         _name_once(self.axes, columns, rows)
         if outer_y:
             _name_once(self.axes, [-row for row in rows], [-column for column in columns],
@@ -457,10 +458,11 @@ class _Figure:
 
     def join_legends(self) -> None:
         """Replace the legends of panels by one, with each entry once."""
-        entries = {}
+        entries: dict[Any, Any] = {}
         for ax in self.axes:
             if (legend := ax.get_legend()) is not None:
-                entries |= {handle.get_label(): handle for handle in legend.legend_handles}
+                entries |= {handle.get_label(): handle for handle in legend.legend_handles
+                            if handle is not None}
                 legend.remove()
         if entries:
             self.add_legend([*entries.values()])
@@ -491,7 +493,8 @@ class _Figure:
 
         lines = figure.get_supxlabel().count("\n") + 1
         above = sum(legend.get_window_extent().height for legend in figure.legends) / figure.dpi
-        rows, columns = ([panel[place] for panel in self.panels] for place in (0, 1))
+        rows, columns = ([panel.row for panel in self.panels],
+                         [panel.column for panel in self.panels])
         named = max(ax.yaxis.label.get_window_extent().height for ax in self.axes) / figure.dpi
         width_in = needed_in("x", columns, _LEAST_IN[0])
         height_in = above + _NOTE_IN * lines + needed_in(

@@ -404,7 +404,7 @@ def _add_in_rows(to: Axes | Figure, handles: Sequence[Any], beside_in: float, ab
     If even one column has no room on a figure that `may_grow`, the figure is widened. There are
     `abreast` axes side by side on the figure.
     """
-    figure: Figure = to.figure.canvas.figure  # type: ignore[union-attr]
+    figure: Figure = to.figure.canvas.figure
     taken_in, legend = beside_in + _PADS_IN, None
     for rows in range(1, len(handles) + 1):
         if legend is not None:
