@@ -85,7 +85,7 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
     table = table.assign(kind=kinds).sort_values("start_s", kind="stable")
     of_rank = dict(list(table.groupby(["job", "rank"])))
     spans = [in_rows(_joined(of_rank[row]), y) for y, row in enumerate(shown)]
-    looks = {kind: look_of(k) for k, kind in enumerate(listed)}
+    looks = {kind: look_of(k) | {"linewidth": 0.2} for k, kind in enumerate(listed)}
     draw_spans(ax, pd.concat(spans), looks, span, _SPOTS, NARROW)
     add_key(ax, [*((kind, looks[kind]) for kind in listed if kind in set(kinds)),
                  ("idle", {"facecolor": IDLE})])
