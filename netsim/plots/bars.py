@@ -5,9 +5,13 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from netsim.analysis.comparison import LOWER_BOUND
 from netsim.base.files import atomic_write
@@ -15,6 +19,8 @@ from netsim.errors import InputError, OutputError
 from netsim.plots.style import (
     INK,
     WIDTH_IN,
+    add_legend,
+    axes_on,
     colour,
     drawable,
     dress,
@@ -22,7 +28,6 @@ from netsim.plots.style import (
     log_values,
     looks,
     name_axes,
-    new_axes,
     require_matplotlib,
     seconds_axis,
     short,
@@ -32,7 +37,6 @@ from netsim.plots.style import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 SUFFIXES = (".pdf", ".png", ".svg")
@@ -48,18 +52,6 @@ _ANY = "#555555"  # stands for all colours in a legend
 
 #: Embed TrueType fonts, as publishers ask, instead of outlines, and make ids reproducible.
 _SAVE_STYLE: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "netsim"}
-
-
-class _Bar(NamedTuple):
-    """A bar, with the ends of its interval, and its style in matplotlib."""
-
-    y: float
-    value: float
-    low: float
-    high: float
-    style: dict[str, Any]
-    hollow: bool
-    label: str
 
 
 class _Metric(NamedTuple):
@@ -122,25 +114,37 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     `beside` are the tables of all panels, which share the axis.
     """
     require_matplotlib(ax)
-    shown = _Metric(metric, name)
-    groups = list(_groups(tables, metric, among))
-    if not groups:
+    if all((table["scheme"] == LOWER_BOUND).all() for table in tables.values()):
         raise InputError("there is nothing to draw: no table has a row for an allocator")
-    bars = [bar for _, group in groups for bar in group]
-    names = [short(scheme) for scheme, _ in groups]
-    if ax is None:
-        ax = new_axes(1.0 + _BAR_IN * (bars[-1].y + 1), max(WIDTH_IN, _LEAST_IN + _room(names)))
-    ends, room = _ends(tables.values(), metric), 1.16
-    if panels := [*beside]:
-        ends, room = _ends(panels, metric), 1.25
-    _set_scale(ax, bars, shown, ends, room)
-    for bar in bars:
-        _draw(ax, bar, shown)
-    ax.set_yticks([sum(bar.y for bar in group) / len(group) for _, group in groups], names)
+    shown, bars = _Metric(metric, name), _tidy(tables.values(), metric)
+    last, names = float(bars["y"].max()), [short(scheme) for scheme in bars["scheme"].unique()]
+    ax = axes_on(ax, 1.0 + _BAR_IN * (last + 1), max(WIDTH_IN, _LEAST_IN + _room(names)))
+    panels = [*beside]
+    ends = (_tidy(panels, metric) if panels else bars)[["value", "low", "high"]].to_numpy()
+    _set_scale(ax, last, shown, ends[np.isfinite(ends)], 1.25 if panels else 1.16)
+    style, rows = looks(bars["scheme"], among), cast("Iterable[Any]", bars.itertuples())
+    for bar in rows:
+        _draw(ax, bar, shown, fill(colour(bar.table), light=bar.hollow) if len(tables) > 1
+              else style[bar.scheme]._replace(hollow=bar.hollow).bar())
+    ax.set_yticks(bars.groupby("scheme", sort=False)["y"].mean(), names)
     if _room(names) > _LONG_IN:  # under the bars alone, the label would be cut off
         ax.xaxis.label.set(x=1, horizontalalignment="right")
-    _add_legend(ax, bars, list(tables))
+    _add_legend(ax, list(tables), tones=bool(bars["hollow"].any()))
     return ax
+
+
+def _tidy(tables: Iterable[pd.DataFrame], metric: str) -> pd.DataFrame:
+    """Make a table with a row per bar from the top, those of a scheme side by side."""
+    rows = [pd.DataFrame({
+        "scheme": each["scheme"], "label": each.get("label", each["scheme"]), "table": index,
+        "hollow": each["work_conservation"] == "none", "value": each[metric],
+        "low": each.get(f"{metric}_low", math.nan), "high": each.get(f"{metric}_high", math.nan)})
+        for index, each in enumerate(tables)]
+    bars = pd.concat(rows).astype({"value": float, "low": float, "high": float})
+    bars = bars[bars["scheme"] != LOWER_BOUND]
+    group = pd.factorize(bars["scheme"])[0]
+    order = np.argsort(group, kind="stable")
+    return bars.iloc[order].assign(y=np.arange(len(bars)) + _GAP * group[order])
 
 
 def _room(names: Iterable[str]) -> float:
@@ -148,34 +152,13 @@ def _room(names: Iterable[str]) -> float:
     return _LETTER_IN * max(len(line) for name in names for line in name.split("\n"))
 
 
-def _groups(tables: Mapping[str, pd.DataFrame], metric: str, among: Iterable[str]
-            ) -> Iterator[tuple[str, list[_Bar]]]:
-    """Yield each scheme with its bars, in the order of the tables and from top to bottom."""
-    schemes = dict.fromkeys(scheme for table in tables.values() for scheme in table["scheme"]
-                            if scheme != LOWER_BOUND)
-    style, y = looks(schemes, among), 0.0
-    for scheme in schemes:
-        group = []
-        for index, table in enumerate(tables.values()):
-            for _, row in table[table["scheme"] == scheme].iterrows():
-                low, high = (float(row.get(f"{metric}_{end}", math.nan)) for end in ("low", "high"))
-                hollow = row["work_conservation"] == "none"
-                own = (fill(colour(index), light=hollow) if len(tables) > 1
-                       else style[scheme]._replace(hollow=hollow).bar())
-                group.append(_Bar(y, float(row[metric]), low, high, own, hollow,
-                                  str(row.get("label", scheme))))
-                y += 1
-        yield scheme, group
-        y += _GAP
-
-
-def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
-    """Draw a bar with its error bar, and write its value at the end."""
+def _draw(ax: Axes, bar: Any, metric: _Metric, style: Mapping[str, Any]) -> None:
+    """Draw a row of `_tidy`: the bar, with its error bar, and its value at the end."""
     known = math.isfinite(bar.value)
     end = bar.value if known else metric.base
     if known:
         tag(bar.label, *ax.barh(bar.y, bar.value - metric.base, left=metric.base, height=0.86,
-                                **bar.style))
+                                **style))
     if known and math.isfinite(bar.low) and math.isfinite(bar.high):
         whisker = ax.errorbar(
             bar.value, bar.y, xerr=[[bar.value - bar.low], [bar.high - bar.value]], fmt="none",
@@ -188,23 +171,16 @@ def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
         textcoords="offset points", va="center", fontsize=6.5, color=INK))
 
 
-def _ends(tables: Iterable[pd.DataFrame], metric: str) -> list[float]:
-    """The values of all bars, and the ends of their intervals."""
-    return [float(end) for table in tables for name in (metric, f"{metric}_low", f"{metric}_high")
-            if name in table for end in table.loc[table["scheme"] != LOWER_BOUND, name]
-            if math.isfinite(end)]
-
-
-def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric, ends: Sequence[float], room: float
+def _set_scale(ax: Axes, last: float, metric: _Metric, ends: NDArray[np.float64], room: float
                ) -> None:
     """Set the scale of both axes, the ticks and the frame, with room for texts beside bars."""
-    largest = max(ends, default=metric.base)
+    largest = ends.max(initial=metric.base)
     if metric.base:
         ax.set_xscale("log")
         _ratios_from_1(ax, min(ends, default=1), largest, room)
     else:
         ax.set_xlim(0, room * largest if largest > 0 else 1)
-    ax.set_ylim(bars[-1].y + 0.8, -0.8)
+    ax.set_ylim(last + 0.8, -0.8)
     # The name tells of the scale, as readers would otherwise compare lengths.
     name_axes(ax, f"{metric.name} (log scale, 1 = alone)" if metric.base else metric.name)
     dress(ax, "x")
@@ -221,7 +197,7 @@ def _ratios_from_1(ax: Axes, least: float, most: float, room: float) -> None:
     log_values(ax.xaxis)
 
 
-def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
+def _add_legend(ax: Axes, names: list[str], *, tones: bool) -> None:
     """Add a legend of colours if there are several tables, and of tones if both are drawn."""
     from matplotlib.patches import Patch
 
@@ -229,13 +205,11 @@ def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
     if len(names) > 1:
         entries += [Patch(label=drawable(name), **fill(colour(index), light=False))
                     for index, name in enumerate(names)]
-    if any(bar.hollow for bar in bars):
+    if tones:
         entries += [Patch(label="with work conservation", **fill(_ANY, light=False)),
                     Patch(label="without", **fill(_ANY, light=True))]
     if entries:
-        ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1, 1), ncols=2,
-                  frameon=False, fontsize=7, labelcolor=INK, handlelength=1.2, borderpad=0.1,
-                  columnspacing=1.5, handletextpad=0.5)
+        add_legend(ax, entries)
 
 
 def check_plottable(path: str | Path) -> None:

@@ -15,14 +15,13 @@ from netsim.base.units import Quantity, format_count
 from netsim.errors import InputError
 from netsim.plots.style import (
     INK,
-    Look,
     add_legend,
+    axes_on,
     dress,
     head_beside,
     log_values,
     looks,
     name_axes,
-    new_axes,
     require_matplotlib,
     short,
     tag,
@@ -69,26 +68,19 @@ def ratio_bars(ratios: pd.DataFrame, ax: Axes | None = None, among: Iterable[str
     require_matplotlib(ax)
     from matplotlib.lines import Line2D
 
-    known = ratios[np.isfinite(ratios["cct_mean_ratio"])]
-    labels = [label for label in dict.fromkeys(known["label"]) if label != LOWER_BOUND]
-    if not labels:
+    known = ratios[np.isfinite(ratios["cct_mean_ratio"])].rename(
+        columns={"cct_mean_ratio": "value"})
+    alone = known["label"] == LOWER_BOUND
+    if alone.all():
         raise InputError("there is nothing to draw: no ratio to the baseline is known")
     counts = known.drop_duplicates("class").set_index("class")["coflows"].to_dict()
-    ax, tops = _class_rows(ax, counts, len(labels))
-    means = known.set_index(["class", "label"])["cct_mean_ratio"]
-    style = looks(labels, among)
-    for name, top in tops.items():
-        for index, label in enumerate(labels):
-            if (name, label) in means:
-                ratio = means[name, label]
-                tag(label, *ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
-                                    **style[label].bar()),
-                    write_beside(ax, top + index, three_figures(ratio)))
-        if (name, LOWER_BOUND) in means:
-            ax.plot([means[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
-                    color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
-    _finish(ax, means.to_numpy(), f"mean CCT / that of {known['baseline'].iloc[0]}")
-    _add_key(ax, style, Line2D([], [], color=INK, linewidth=1.2, label="every coflow alone"))
+    ax, places = _class_bars(
+        ax, known[~alone], counts, among, f"mean CCT / that of {known['baseline'].iloc[0]}",
+        known["value"], Line2D([], [], color=INK, linewidth=1.2, label="every coflow alone"))
+    for of, ratio in zip(known["class"][alone], known["value"][alone], strict=True):
+        rows = [y for (name, _), y in places.items() if name == of]
+        ax.plot([ratio] * 2, [min(rows) - 0.5, max(rows) + 0.5], color=INK, linewidth=1.2,
+                solid_capstyle="butt", zorder=1.5)
     return ax
 
 
@@ -122,42 +114,56 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
     require_matplotlib(ax)
     from matplotlib.lines import Line2D
 
-    tables = {label: by_class(result, short=short, narrow=narrow).set_index("class")
-              for label, result in results.items()}
-    tables = {label: table[np.isfinite(table["slowdown_mean"])] for label, table in tables.items()}
-    known = pd.concat(tables.values()) if tables else None
-    if known is None or known.empty:
+    tables = [by_class(result, short=short, narrow=narrow).assign(label=label)
+              for label, result in results.items()]
+    known = pd.concat(tables) if tables else pd.DataFrame(columns=["slowdown_mean"])
+    known = known[np.isfinite(known["slowdown_mean"].astype(float))]
+    if known.empty:
         raise InputError("there is nothing to draw: no coflow with bytes has completed")
-    counts = known.groupby(level=0)["coflows"].max().to_dict()
-    ax, tops = _class_rows(ax, counts, len(tables))
-    style = looks(tables, results)
-    for index, (label, table) in enumerate(tables.items()):
-        for name, row in table.iterrows():
-            y, mean, most = tops[str(name)] + index, row["slowdown_mean"], row["slowdown_p95"]
-            tag(label, *ax.barh(y, mean - 1, left=1, height=0.84, zorder=2, **style[label].bar()),
-                *ax.plot([mean, most], [y, y], color=INK, linewidth=0.9, zorder=2.5, marker="|",
-                         markersize=3.6, markevery=[1]),
-                write_beside(ax, y, three_figures(mean)))
+    known = known.rename(columns={"slowdown_mean": "value"})
+    ax, places = _class_bars(
+        ax, known, known.groupby("class")["coflows"].max().to_dict(), results,
+        "slowdown: CCT / CCT alone", known[["value", "slowdown_p95"]],
+        Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
+    for row in known.to_dict("records"):
+        y = places[row["class"], row["label"]]
+        tag(row["label"], *ax.plot([row["value"], row["slowdown_p95"]], [y, y], color=INK,
+                                   linewidth=0.9, zorder=2.5, marker="|", markersize=3.6,
+                                   markevery=[1]))
     head_beside(ax, "mean")
-    _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(),
-            "slowdown: CCT / CCT alone")
-    _add_key(ax, style, Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
     return ax
 
 
-def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
-                ) -> tuple[Axes, dict[str, float]]:
-    """Make axes with a row per class that has coflows, and find the y of each row's first bar."""
-    height = max(bars + _GAP, 2.2)  # at least that of a label in two lines
-    classes = [name for name in (*CLASSES, ALL) if name in counts]
-    if ax is None:
-        ax = new_axes(height_in=0.75 + _BAR_IN * height * len(classes) + 0.06 * bars)
-    tops = {name: place * height for place, name in enumerate(classes)}
-    ax.set_yticks([top + (bars - 1) / 2 for top in tops.values()],
-                  [f"{name}\n{format_count(counts[name], 'coflow')}"
-                   for name in classes])
-    ax.set_ylim(max(tops.values()) + bars - 0.1, -0.9)
-    return ax, tops
+def _class_bars(ax: Axes | None, bars: pd.DataFrame, counts: Mapping[Any, int],
+                among: Iterable[str], name: str, ends: Any, line: Line2D
+                ) -> tuple[Axes, dict[tuple[str, str], float]]:
+    """Draw a bar from 1 to each ``value`` of a ``class`` and a ``label``, a row per class.
+
+    `counts` are the coflows of each class, `ends` all values to be on the logarithmic axis of some
+    `name`, and `line` is an entry of the legend. Return also the y of each bar.
+    """
+    from matplotlib.patches import Patch
+
+    labels = list(dict.fromkeys(bars["label"]))
+    style, height = looks(labels, among), max(len(labels) + _GAP, 2.2)  # or of two lines of text
+    classes = [each for each in (*CLASSES, ALL) if each in counts]
+    ax = axes_on(ax, 0.75 + _BAR_IN * height * len(classes) + 0.06 * len(labels))
+    places = {(of, label): row * height + index for row, of in enumerate(classes)
+              for index, label in enumerate(labels)}
+    values = bars.set_index(["class", "label"])["value"].to_dict()
+    for (of, label), y in places.items():
+        if (of, label) in values:
+            value = values[of, label]
+            tag(label, write_beside(ax, y, three_figures(value)), *ax.barh(
+                y, value - 1, left=1, height=0.84, zorder=2, **style[label].bar()))
+    middle = (len(labels) - 1) / 2
+    ax.set_yticks([row * height + middle for row in range(len(classes))],
+                  [f"{of}\n{format_count(counts[of], 'coflow')}" for of in classes])
+    ax.set_ylim(max(places.values()) + 0.9, -0.9)
+    _finish(ax, np.asarray(ends, np.float64), name)
+    add_legend(ax, [*(Patch(label=short(label), **look.bar()) for label, look in style.items()),
+                    line])
+    return ax, places
 
 
 def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
@@ -172,11 +178,3 @@ def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
     dress(ax, "x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-
-
-def _add_key(ax: Axes, style: Mapping[str, Look], line: Line2D) -> None:
-    """Add a legend with an entry per policy and one for the line."""
-    from matplotlib.patches import Patch
-
-    entries: list[Any] = [Patch(label=short(label), **look.bar()) for label, look in style.items()]
-    add_legend(ax, [*entries, line])

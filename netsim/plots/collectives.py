@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from netsim.errors import InputError
 from netsim.plots.style import (
     add_legend,
+    axes_on,
     dress,
     log_seconds,
     log_sizes,
     looks,
     name_axes,
-    new_axes,
     new_figure,
     require_matplotlib,
     short,
@@ -48,30 +48,18 @@ def collective_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None
         If there is nothing to draw, as for barriers, which have no size.
     """
     require_matplotlib(ax)
-    drawn = {label: table[(table["bytes"] > 0) & (table["time_s"] > 0)]
-             for label, table in tables.items()}
-    if not drawn or all(table.empty for table in drawn.values()):
-        raise InputError("there is nothing to draw: no size takes any time, or, as of a barrier, "
-                         "there are none")
+    drawn = _known(tables, "time_s", "no size takes any time, or, as of a barrier, there are none")
     with_busbw = ax is None and any(table["busbw"].notna().any() for table in drawn.values())
-    axes = [ax] if ax is not None else new_figure(3.6 if with_busbw else 2.1).subplots(
+    upper, *lower = [ax] if ax is not None else new_figure(3.6 if with_busbw else 2.1).subplots(
         1 + with_busbw, sharex=True, squeeze=False)[:, 0].tolist()
-    style = looks(drawn)
-    for label, table in drawn.items():
-        axes[0].plot(table["bytes"], table["time_s"], label=short(label), **style[label].line())
-    axes[0].set_yscale("log")
-    log_seconds(axes[0].yaxis)
-    name_axes(axes[0], "" if with_busbw else "size", "time")
-    if with_busbw:
-        busbw_curves(tables, axes[1])
-        if (legend := axes[1].get_legend()) is not None:
-            legend.remove()  # the legend of the upper axes is for both
-    else:
-        log_sizes(axes[0])
-    dress(axes[0], "y")
-    if len(drawn) > 1:
-        add_legend(axes[0])
-    upper: Axes = axes[0]
+    _draw(upper, drawn, "time_s")
+    upper.set_yscale("log")
+    log_seconds(upper.yaxis)
+    name_axes(upper, "" if with_busbw else "size", "time")
+    if not with_busbw:
+        log_sizes(upper)
+    elif (legend := busbw_curves(tables, *lower).get_legend()) is not None:
+        legend.remove()  # the legend of the upper axes is for both
     return upper
 
 
@@ -98,19 +86,30 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
         If there is nothing to draw, as for barriers and single ranks, which have no bandwidth.
     """
     require_matplotlib(ax)
-    drawn = {label: table[(table["bytes"] > 0) & table["busbw"].notna()]
-             for label, table in tables.items()}
-    if not drawn or all(table.empty for table in drawn.values()):
-        raise InputError("there is nothing to draw: no size has a bus bandwidth")
-    if ax is None:
-        ax = new_axes(height_in=2.1)
-    style = looks(drawn)
-    for label, table in drawn.items():
-        ax.plot(table["bytes"], table["busbw"] / 1e9, label=short(label), **style[label].line())
+    drawn = _known(tables, "busbw", "no size has a bus bandwidth")
+    ax = axes_on(ax, 2.1)
+    _draw(ax, {label: table.assign(busbw=table["busbw"] / 1e9) for label, table in drawn.items()},
+          "busbw")
     ax.set_ylim(bottom=0)
     log_sizes(ax)
     name_axes(ax, "size", "busbw (GB/s)")
-    dress(ax, "y")
-    if len(drawn) > 1:
-        add_legend(ax)
     return ax
+
+
+def _known(tables: Mapping[str, pd.DataFrame], column: str, otherwise: str
+           ) -> dict[str, pd.DataFrame]:
+    """Select the sizes with a value in a column; one table must have some."""
+    known = {label: table[(table["bytes"] > 0) & (table[column] > 0)]
+             for label, table in tables.items()}
+    if all(table.empty for table in known.values()):
+        raise InputError(f"there is nothing to draw: {otherwise}")
+    return known
+
+
+def _draw(ax: Axes, tables: Mapping[str, pd.DataFrame], column: str) -> None:
+    """Draw a line per table, and a legend of several."""
+    for (label, table), look in zip(tables.items(), looks(tables).values(), strict=True):
+        ax.plot(table["bytes"], table[column], label=short(label), **look.line())
+    dress(ax, "y")
+    if len(tables) > 1:
+        add_legend(ax)

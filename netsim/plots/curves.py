@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ from netsim.plots.style import (
     add_legend,
     add_note,
     add_note_to,
+    axes_on,
+    count_over_time,
     dress,
     log_seconds,
     looks,
     name_axes,
-    new_axes,
     new_figure,
     require_matplotlib,
     short,
@@ -32,7 +34,6 @@ from netsim.results.result import Result
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +48,7 @@ _ACTIVE = {"jobs": ("arrival_s", "finish_s", "active jobs"),
            "training": ("start_s", "end_s", "workers in training")}
 
 _MARKED = 100  # most values of a distribution with markers; those of more overlap
+_EVERY = 0.2  # distance of markers along a curve, as a share of the axes
 _POINTS = 1000  # most points of a distribution; more could not be seen
 _CHANGES, _BINS = 400, 200  # most changes of an exact curve over time; intervals of one of means
 _MARKS = 2000  # most lines of decisions
@@ -95,19 +97,14 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     if not known:
         raise InputError(f"there is nothing to draw: no {counted} have completed after a "
                          "positive time")
-    if ax is None:
-        ax = new_axes(height_in=2.3 + 0.13 * (len(known) // 3))
+    ax = axes_on(ax, 2.3 + 0.13 * (len(known) // 3))
     bound = next((times for label in known
-                  if (times := _times(results[label], of, alone)) is not None), None)
-    if bound is not None and isinstance(results[next(iter(known))], Result):
-        draw_distribution(ax, bound, label="alone", color="#a6a6a6", linewidth=2.4, zorder=1)
-    style = looks(known, (*among, *results))
-    for index, (label, times) in enumerate(known.items()):
-        # Offset along the curves, so that markers do not hide each other where curves meet.
-        marks: dict[str, Any] = ({"markevery": (0.03 + 0.15 * index / len(known), 0.15)}
-                                 if len(times) <= _MARKED else {"marker": ""})
-        tag(label, *draw_distribution(ax, times, label=short(label),
-                                      **style[label].line() | marks))
+                  if (times := _times(results[label], of, alone)) is not None), np.zeros(0))
+    if (bound > 0).any() and isinstance(results[next(iter(known))], Result):
+        ax.step(*distribution(bound), where="post", label="alone", color="#a6a6a6", linewidth=2.4,
+                zorder=1)
+    draw_curves(ax, {label: distribution(times) for label, times in known.items()},
+                (*among, *results), most_marked=_MARKED + 1)
     ax.set_xscale("log")
     ax.set_ylim(0, 1.02)
     name_axes(ax, of.upper(), f"share of {counted}")
@@ -134,18 +131,34 @@ def _times(result: Result | ArrayLike, of: str, column: str) -> Floats | None:
             else None)
 
 
-def draw_distribution(ax: Axes, values: Floats, **style: Any) -> list[Line2D]:
-    """Draw an empirical distribution; values of 0 count but cannot be drawn on the log axis.
+def distribution(values: Floats) -> tuple[Floats, Floats]:
+    """Compute the steps of an empirical distribution: values, and the shares up to each.
 
-    NaN counts as a value that is not reached.
+    Values of 0 count but are not among the steps, which are for a logarithmic axis. NaN counts as a
+    value that is not reached.
     """
     values, count = np.sort(values[~np.isnan(values)]), len(values)
     zeros = int(np.sum(values <= 0))
     if zeros == len(values):
-        return []
+        return np.zeros(0), np.zeros(0)
     counts = np.unique(np.linspace(zeros + 1, len(values), _POINTS).astype(np.int64))
-    return ax.step(np.append(values[zeros], values[counts - 1]),
-                   np.append(zeros, counts) / count, where="post", **style)
+    return np.append(values[zeros], values[counts - 1]), np.append(zeros, counts) / count
+
+
+def draw_curves(ax: Axes, curves: Mapping[str, tuple[Floats, Floats]], among: Iterable[str] = (),
+                most_marked: float = math.inf) -> None:
+    """Draw steps as a curve per label: instants or values, and what holds from each on.
+
+    Of several curves, those of up to `most_marked` steps have markers. `among` is as for `looks`.
+    """
+    style = looks(curves, among)
+    for index, (label, steps) in enumerate(curves.items()):
+        # Offset along the curves, so that markers do not hide each other where curves meet.
+        marks: dict[str, Any] = (
+            {"markevery": (0.03 + _EVERY * index / len(curves), _EVERY)}
+            if len(curves) > 1 and len(steps[0]) <= most_marked else {"marker": ""})
+        tag(label, *ax.step(*steps, where="post", label=short(label),
+                            **style[label].line() | marks))
 
 
 def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | None = None
@@ -183,13 +196,10 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     if of not in _ACTIVE:
         raise UnknownNameError("curve", of, _ACTIVE)
     count = _check_active(results, of)
-    given = ax
-    if ax is None:
-        ax = new_axes(height_in=1.9 + 0.13 * (count // 3))
-    note = _draw_active(results, of, ax)
-    if note:
-        add_note(ax.figure.canvas.figure, note) if given is None else add_note_to(ax, note)
-    return ax
+    axes = axes_on(ax, 1.9 + 0.13 * (count // 3))
+    if note := _draw_active(results, of, axes):
+        add_note(axes.figure.canvas.figure, note) if ax is None else add_note_to(axes, note)
+    return axes
 
 
 def _check_active(results: Mapping[str, Result], of: str) -> int:
@@ -204,21 +214,9 @@ def _check_active(results: Mapping[str, Result], of: str) -> int:
 
 def _draw_active(results: Mapping[str, Result], of: str, ax: Axes) -> str:
     """Draw the curves of `active_curves` on axes, and return the note that belongs under them."""
-    from matplotlib.ticker import MaxNLocator
-
     name, curves, note = active_counts(results, of, _CHANGES, _BINS)
-    style = looks(curves, results)
-    for index, (label, (times, counts)) in enumerate(curves.items()):
-        marks = {"markevery": (0.03 + 0.25 * index / len(curves), 0.25)} if len(curves) > 1 else {
-            "marker": ""}
-        tag(label, *ax.step(times, counts, where="post", label=short(label),
-                            **style[label].line() | marks))
-    ax.set_ylim(0, None)
-    ax.margins(x=0.02)
-    name_axes(ax, y=name)
-    time_axis(ax)
-    dress(ax, "both")
-    ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    draw_curves(ax, curves, results)
+    count_over_time(ax, name)
     uncover(ax)
     if len(curves) > 1:
         add_legend(ax)
@@ -310,15 +308,14 @@ def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
     """
     require_matplotlib(ax)
     times = result.decisions["time_s"].to_numpy(np.float64)
-    if ax is None:
-        ax = new_axes(height_in=0.6)
+    ax = axes_on(ax, 0.6)
     if len(times) > _MARKS:  # keep one of those that would be drawn on the same spot
         spots = np.linspace(times.min(), times.max(), _MARKS)
         times = times[np.unique(np.searchsorted(times, spots))]
     ax.vlines(times, 0, 1, color=INK, linewidth=0.5, alpha=0.5)
     ax.set_ylim(0, 1)
     ax.set_yticks([])
-    name_axes(ax, "time (s)")
+    time_axis(ax)
     ax.set_ylabel("decisions", fontsize=7.5, color=INK, rotation=0, ha="right", va="center")
     ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
     ax.spines[:].set_visible(False)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from netsim.analysis.usage import edge_utilisation
 from netsim.errors import InputError
+from netsim.plots.curves import draw_curves
 from netsim.plots.style import (
     add_legend,
+    axes_on,
     dress,
-    looks,
     name_axes,
-    new_axes,
     require_matplotlib,
-    short,
     time_axis,
 )
 
@@ -57,16 +58,13 @@ def worker_curves(results: Mapping[str, Result], ax: Axes | None = None) -> Axes
             if (end := result.run["stopped_at_s"] or result.jobs["finish_s"].max()) > 0]
     if not ends:
         raise InputError("there is nothing to draw: no time has passed")
-    if ax is None:
-        ax = new_axes(height_in=1.9 + 0.13 * (len(results) // 3))
-    style = looks(results)
-    for index, (label, result) in enumerate(results.items()):
-        share = edge_utilisation(result, max(ends) / _BINS)
-        times = [*share["slot_s"], share["slot_s"].iloc[-1] + max(ends) / _BINS]
-        marks = {"markevery": (0.03 + 0.25 * index / len(results), 0.25)} if len(
-            results) > 1 else {"marker": ""}
-        ax.step(times, [*share["utilisation"], 0.0], where="post", label=short(label),
-                **style[label].line() | marks)
+    ax = axes_on(ax, 1.9 + 0.13 * (len(results) // 3))
+    slot, curves = max(ends) / _BINS, {}
+    for label, result in results.items():
+        share = edge_utilisation(result, slot)
+        curves[label] = (np.append(share["slot_s"], share["slot_s"].iloc[-1] + slot),
+                         np.append(share["utilisation"], 0.0))
+    draw_curves(ax, curves)
     ax.set_ylim(0, 1.02)
     ax.margins(x=0.02)
     name_axes(ax, y="workers in training")

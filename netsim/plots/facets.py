@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from netsim.plots.style import (
     colour_bar,
     dashes,
     dress,
+    legend_above,
     log_seconds,
     looks,
     name_axes,
@@ -34,7 +34,6 @@ from netsim.plots.style import (
     short,
     tag,
     uncover,
-    widen_for,
 )
 from netsim.plots.varied import (
     METRICS,
@@ -59,7 +58,6 @@ from netsim.plots.varied import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from netsim.studies.sweep_result import Sweep
 
@@ -151,9 +149,9 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     lines = [roles[role] for role in ("hue", "style") if role in roles]
     styled = _looks(roles, values)
     panels = _panels(known, roles, values)
-    figure, axes = _grid(panels, WIDTH_IN, 2.1 + 0.14 * (len(styled) // 2), ax)
+    figure = _Figure.of(panels, 2.1 + 0.14 * (len(styled) // 2), ax)
     shown = set(_tuples(known, lines))
-    for each, panel in zip(axes, panels, strict=True):
+    for each, panel in zip(figure.axes, panels, strict=True):
         labels = _tuples(panel.rows, lines)
         own = {look: panel.rows[labels == look] for look in styled if (labels == look).any()}
         drawn = draw_series(each, axis, roles["x"], y, [
@@ -162,18 +160,16 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         if "hue" in roles:
             for look, artists in zip(own, drawn, strict=True):
                 tag(_names({roles["hue"]: [look[0]]}, [roles["hue"]])[0], *artists)
-    for each in axes:  # after all lines were drawn, as panels share their axes
+    for each in figure.axes:  # after all lines were drawn, as panels share their axes
         set_x(each, axis)
         set_y(each, known, y)
         name_axes(each, axis.name)
         uncover(each)
-    if ax is None:
-        _finish(figure, axes, panels)
+    figure.name_axes()
     if lines:
-        _legend_above(figure, axes, _key(roles, values, {
+        figure.add_legend(_key(roles, values, {
             each: look for each, look in styled.items() if each in shown}))
-    _say(interval_note(known, y, most_points=len(axis.places)), figure, axes, panels, ax)
-    return axes[0]
+    return figure.finish(interval_note(known, y, most_points=len(axis.places)))
 
 
 def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
@@ -192,24 +188,18 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     tables = [as_bars(panel.rows, hue) for panel in panels]
     every = _names(values, hue)
     if len(panels) == 1:
-        drawn = metric_bars({"": tables[0]}, y, METRICS.get(y, y), ax, among=every)
-        figure, axes = drawn.figure.canvas.figure, [drawn]
+        figure = _Figure(panels, [metric_bars({"": tables[0]}, y, METRICS.get(y, y), ax,
+                                              among=every)], own=ax is None)
     else:
         # Rows of panels stand beside the same names if all have the same ones.
         same = len({tuple(table["scheme"]) for table in tables}) == 1
-        figure, axes = _grid(panels, WIDTH_IN, 0.0, share_y=same,
-                             height_in=0.45 + _BAR_IN * (1.4 * max(map(len, tables)) + 1))
-        tones: Sequence[Any] = ()
-        for each, table in zip(axes, tables, strict=True):
+        figure = _Figure.of(panels, 0.0, share_y=same,
+                            height_in=0.45 + _BAR_IN * (1.4 * max(map(len, tables)) + 1))
+        for each, table in zip(figure.axes, tables, strict=True):
             metric_bars({"": table}, y, METRICS.get(y, y), each, among=every, beside=tables)
-            if (legend := each.get_legend()) is not None:
-                tones = legend.legend_handles
-                legend.remove()
-        _finish(figure, axes, panels, outer_y=same)
-        if tones:
-            _legend_above(figure, axes, tones)
-    _say(interval_note(known, y), figure, axes, panels, ax)
-    return axes[0]
+        figure.name_axes(outer_y=same)
+        figure.join_legends()
+    return figure.finish(interval_note(known, y))
 
 
 def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
@@ -232,24 +222,22 @@ def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
     across, up = (placed(list(dict.fromkeys(known[roles[role]])), roles[role], None)
                   for role in ("x", "y"))
     panels = _panels(known, roles, values)
-    figure, axes = _grid(panels, WIDTH_IN, 2.6, ax)
+    figure = _Figure.of(panels, 2.6, ax)
     shades = shades_of(known[metric])
-    for each, panel in zip(axes, panels, strict=True):
+    for each, panel in zip(figure.axes, panels, strict=True):
         dots = each.scatter(panel.rows[roles["x"]].map(across.places).to_numpy(float),
                             panel.rows[roles["y"]].map(up.places).to_numpy(float),
                             c=panel.rows[metric].to_numpy(float), s=16, **shades)
         each.set(xscale=across.matplotlib_scale, yscale=up.matplotlib_scale)
-    for each in axes:
+    for each in figure.axes:
         dress(each, "both")
         set_x(each, across)
         set_x(each, up, upright=True)
         name_axes(each, across.name, up.name)
-    if ax is None:
-        _finish(figure, axes, panels)
-    name_shades(colour_bar(dots, axes, fraction=0.05, pad=0.02), metric)
+    figure.name_axes()
+    name_shades(colour_bar(dots, figure.axes, fraction=0.05, pad=0.02), metric)
     others = f"; {', '.join(map(words, spare))} drawn too" if spare else ""
-    _say(interval_note(known[["runs"]], metric) + others, figure, axes, panels, ax)
-    return axes[0]
+    return figure.finish(interval_note(known[["runs"]], metric) + others)
 
 
 def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given: str | None
@@ -277,24 +265,19 @@ def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given
     pools = [replace(sweep, table=panel.rows).pooled(f"{of}_s", by=hue) for panel in panels]
     spans = _spans([[*pool.values()] for pool in pools])
     apart = len(set(spans)) > 1
-    figure, axes = _grid(panels, WIDTH_IN, 2.3, ax, share_x=not apart)
-    for each, pool, (low, high) in zip(axes, pools, spans, strict=True):
+    figure = _Figure.of(panels, 2.3, ax, share_x=not apart)
+    for each, pool, (low, high) in zip(figure.axes, pools, spans, strict=True):
         cdf_curves(pool, of, each, among=_names(values, hue))
         each.set_xlim(low, high, auto=None)
         log_seconds(each.xaxis)
-    if ax is None:
-        _finish(figure, axes, panels)
-        for each in axes if apart else ():
-            each.tick_params(labelbottom=True)
-    if len(axes) > 1:
-        for each in axes:
-            if (legend := each.get_legend()) is not None:
-                legend.remove()
-        _legend_above(figure, axes, _entries(axes))
-    seeds = table["seed"].nunique()
-    _say(f"all {'jobs' if of == 'jct' else 'coflows'} of {format_count(seeds, 'seed')}"
-         + "; axes differ" * apart, figure, axes, panels, ax)
-    return axes[0]
+    figure.name_axes()
+    for each in figure.axes if apart else ():
+        each.tick_params(labelbottom=True)
+    if len(panels) > 1:
+        figure.join_legends()
+    seeds = format_count(table["seed"].nunique(), "seed")
+    return figure.finish(f"all {'jobs' if of == 'jct' else 'coflows'} of {seeds}"
+                         + "; axes differ" * apart)
 
 
 def _spans(pools: Sequence[Sequence[NDArray[np.float64]]]) -> list[tuple[float, float]]:
@@ -309,16 +292,6 @@ def _spans(pools: Sequence[Sequence[NDArray[np.float64]]]) -> list[tuple[float, 
     if all((high / low) ** 2 >= whole[1] / whole[0] for low, high in ends):
         ends = [whole] * len(ends)
     return [(low / (high / low) ** _ASIDE, high * (high / low) ** _ASIDE) for low, high in ends]
-
-
-def _say(note: str, figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel],
-         ax: Axes | None) -> None:
-    """Write a note under a figure and make room, or, where axes were given, under these alone."""
-    if ax is not None:
-        add_note_to(ax, note)
-        return
-    add_note(figure, note)
-    _make_room(figure, axes, panels)
 
 
 # --- roles and panels ----------------------------------------------------------------------
@@ -425,49 +398,109 @@ def _panels(table: pd.DataFrame, roles: Mapping[str, str], values: Mapping[str, 
 # --- the figure ----------------------------------------------------------------------------
 
 
-def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, ax: Axes | None = None, *,
-          share_x: bool = True, share_y: bool = True, height_in: float = _PANEL_IN[1]
-          ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with axes for each panel; one panel fills a column of a paper.
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A figure with axes for each panel, or the axes of a user for the only one."""
 
-    If axes are given, they are those of the only panel.
-    """
-    if ax is not None:
-        return ax.figure.canvas.figure, [ax]
-    rows = 1 + max(panel.row for panel in panels)
-    columns = 1 + max(panel.column for panel in panels)
-    if len(panels) == 1:
-        figure = new_figure(alone_in, width_in)
-    else:
-        figure = new_figure(_MARGIN_IN[1] + height_in * rows,
-                            max(width_in, _MARGIN_IN[0] + _PANEL_IN[0] * columns))
-    grid: Any = figure.subplots(rows, columns, sharex=share_x, sharey=share_y, squeeze=False)
-    used = {(panel.row, panel.column) for panel in panels}
-    for place in np.ndindex(rows, columns):
-        if place not in used:
-            grid[place].remove()
-    return figure, [grid[panel.row, panel.column] for panel in panels]
+    panels: Sequence[_Panel]
+    axes: Sequence[Axes]
+    own: bool  #: whether netsim has made the figure
 
+    @classmethod
+    def of(cls, panels: Sequence[_Panel], alone_in: float, ax: Axes | None = None, *,
+           share_x: bool = True, share_y: bool = True, height_in: float = _PANEL_IN[1]) -> _Figure:
+        """Make a figure; one panel fills a column of a paper, and is of the height `alone_in`."""
+        if ax is not None:
+            return cls(panels, [ax], own=False)
+        rows = 1 + max(panel.row for panel in panels)
+        columns = 1 + max(panel.column for panel in panels)
+        if len(panels) == 1:
+            figure = new_figure(alone_in)
+        else:
+            figure = new_figure(_MARGIN_IN[1] + height_in * rows,
+                                max(WIDTH_IN, _MARGIN_IN[0] + _PANEL_IN[0] * columns))
+        grid: Any = figure.subplots(rows, columns, sharex=share_x, sharey=share_y, squeeze=False)
+        used = {(panel.row, panel.column) for panel in panels}
+        for place in np.ndindex(rows, columns):
+            if place not in used:
+                grid[place].remove()
+        return cls(panels, [grid[panel.row, panel.column] for panel in panels], own=True)
 
-def _finish(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel], *,
-            outer_y: bool = True) -> None:
-    """Write titles of columns and rows, and name axes once, at the left and at the foot."""
-    for ax, panel in zip(axes, panels, strict=True):
-        if panel.title:
-            ax.set_title(_title(panel.title), fontsize=7.5, color=INK, loc="left", pad=4)
-        if panel.beside:
-            ax.annotate(_title(panel.beside), (1.03, 0.5), fontsize=7.5, color=INK,
-                        xycoords="axes fraction", rotation=270, va="center",
-                        annotation_clip=False)
-        below = [other.row for other in panels if other.column == panel.column]
-        ax.tick_params(labelbottom=panel.row == max(below))
+    def name_axes(self, *, outer_y: bool = True) -> None:
+        """Write titles of columns and rows, and name axes once, at the left and at the foot."""
+        if not self.own:
+            return
+        for ax, panel in zip(self.axes, self.panels, strict=True):
+            if panel.title:
+                ax.set_title(_title(panel.title), fontsize=7.5, color=INK, loc="left", pad=4)
+            if panel.beside:
+                ax.annotate(_title(panel.beside), (1.03, 0.5), fontsize=7.5, color=INK,
+                            xycoords="axes fraction", rotation=270, va="center",
+                            annotation_clip=False)
+            below = [other.row for other in self.panels if other.column == panel.column]
+            ax.tick_params(labelbottom=panel.row == max(below))
+            if outer_y:
+                ax.tick_params(labelleft=not panel.column)
+        rows, columns = ([panel.row for panel in self.panels],
+                         [panel.column for panel in self.panels])
+        _name_once(self.axes, columns, rows)
         if outer_y:
-            ax.tick_params(labelleft=not panel.column)
-    _name_once(axes, [panel.column for panel in panels], [panel.row for panel in panels])
-    if outer_y:
-        _name_once(axes, [-panel.row for panel in panels], [-panel.column for panel in panels],
-                   upright=True)
-    figure.align_labels()
+            _name_once(self.axes, [-row for row in rows], [-column for column in columns],
+                       upright=True)
+        self.axes[0].figure.canvas.figure.align_labels()
+
+    def add_legend(self, entries: Sequence[Any]) -> None:
+        """Place a legend above all panels."""
+        if len(self.axes) == 1:
+            add_legend(self.axes[0], entries)
+        else:
+            legend_above(self.axes[0].figure.canvas.figure, entries)
+
+    def join_legends(self) -> None:
+        """Replace the legends of panels by one, with each entry once."""
+        entries: dict[Any, Any] = {}
+        for ax in self.axes:
+            if (legend := ax.get_legend()) is not None:
+                entries |= {handle.get_label(): handle for handle in legend.legend_handles
+                            if handle is not None}
+                legend.remove()
+        if entries:
+            self.add_legend([*entries.values()])
+
+    def finish(self, note: str) -> Axes:
+        """Write a note under the figure, and make room for all texts; return the first axes."""
+        if not self.own:
+            add_note_to(self.axes[0], note)
+            return self.axes[0]
+        add_note(self.axes[0].figure.canvas.figure, note)
+        self._make_room()
+        return self.axes[0]
+
+    def _make_room(self) -> None:
+        """Enlarge a figure whose titles, labels and legend leave too little for the axes."""
+        figure = self.axes[0].figure.canvas.figure
+        # Names of axes may reach beyond their panel, as all panels share them.
+        boxes = [(ax.bbox, ax.get_tightbbox(for_layout_only=True)) for ax in self.axes]
+
+        def needed_in(side: str, places: Sequence[int], least_in: float) -> float:
+            outside = pd.DataFrame({  # of the axes of a row or column, on both sides
+                "before": [getattr(own, f"{side}0") - getattr(whole, f"{side}0")
+                           for own, whole in boxes],
+                "after": [getattr(whole, f"{side}1") - getattr(own, f"{side}1")
+                          for own, whole in boxes]})
+            around = outside.groupby(np.array(places)).max()
+            return float(around.to_numpy().sum()) / figure.dpi + least_in * len(around)
+
+        lines = figure.get_supxlabel().count("\n") + 1
+        above = sum(legend.get_window_extent().height for legend in figure.legends) / figure.dpi
+        rows, columns = ([panel.row for panel in self.panels],
+                         [panel.column for panel in self.panels])
+        named = max(ax.yaxis.label.get_window_extent().height for ax in self.axes) / figure.dpi
+        width_in = needed_in("x", columns, _LEAST_IN[0])
+        height_in = above + _NOTE_IN * lines + needed_in(
+            "y", rows, max(_LEAST_IN[1], named / len(set(rows))))
+        figure.set_size_inches(max(figure.get_figwidth(), width_in),
+                               max(figure.get_figheight(), height_in))
 
 
 def _name_once(axes: Sequence[Axes], along: Sequence[int], across: Sequence[int], *,
@@ -493,34 +526,6 @@ def _title(text: str) -> str:
     return on_lines(short(text).replace("\n", " "), _TITLE)
 
 
-def _make_room(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel]) -> None:
-    """Enlarge a figure whose titles, labels and legend leave too little for the axes.
-
-    Call it when all of these are there.
-    """
-    # Names of axes may reach beyond their panel, as all panels share them.
-    boxes = [(ax.bbox, ax.get_tightbbox(for_layout_only=True)) for ax in axes]
-
-    def needed_in(side: str, places: Sequence[int], least_in: float) -> float:
-        outside = pd.DataFrame({  # of the axes of a row or column, on both sides
-            "before": [getattr(own, f"{side}0") - getattr(whole, f"{side}0")
-                       for own, whole in boxes],
-            "after": [getattr(whole, f"{side}1") - getattr(own, f"{side}1")
-                      for own, whole in boxes]})
-        around = outside.groupby(np.array(places)).max()
-        return float(around.to_numpy().sum()) / figure.dpi + least_in * len(around)
-
-    lines = figure.get_supxlabel().count("\n") + 1
-    above = sum(legend.get_window_extent().height for legend in figure.legends) / figure.dpi
-    rows, columns = zip(*[(panel.row, panel.column) for panel in panels], strict=True)
-    named = max(ax.yaxis.label.get_window_extent().height for ax in axes) / figure.dpi
-    width_in = needed_in("x", columns, _LEAST_IN[0])
-    height_in = above + _NOTE_IN * lines + needed_in(
-        "y", rows, max(_LEAST_IN[1], named / len(set(rows))))
-    figure.set_size_inches(max(figure.get_figwidth(), width_in),
-                           max(figure.get_figheight(), height_in))
-
-
 def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],
          styled: Mapping[tuple[Any, ...], Look]) -> list[Any]:
     """Make the entries of a legend: colours, and dashes if they have a meaning."""
@@ -536,23 +541,3 @@ def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],
                            label=short(titled(roles["style"], value)))
                     for index, value in enumerate(values[roles["style"]])]
     return entries
-
-
-def _entries(axes: Sequence[Axes]) -> list[Any]:
-    """The entries of the legends of all axes, each once."""
-    return list({handle.get_label(): handle for ax in axes
-                 for handle in ax.get_legend_handles_labels()[0]}.values())
-
-
-def _legend_above(figure: Figure, axes: Sequence[Axes], entries: Sequence[Any]) -> None:
-    """Place a legend above all panels."""
-    if len(axes) == 1:
-        add_legend(axes[0], entries)
-        return
-    widen_for(figure, entries)
-    letters = max(len(line) for entry in entries for line in str(entry.get_label()).split("\n"))
-    columns = max(1, int(figure.get_figwidth() / (0.053 * letters + 0.45)))
-    rows = math.ceil(len(entries) / columns)
-    figure.legend(handles=entries, loc="outside upper left", frameon=False, fontsize=7,
-                  ncols=math.ceil(len(entries) / rows), labelcolor=INK, handlelength=2.2,
-                  borderpad=0.1, columnspacing=1.2, handletextpad=0.5, labelspacing=0.3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,19 +10,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.plots.lanes import parts_of, with_others
-from netsim.plots.style import (
-    COLOURS,
-    add_legend,
-    drawable,
-    dress,
-    fill,
-    name_axes,
-    name_rows,
-    new_axes,
-    require_matplotlib,
-    time_axis,
+from netsim.plots.spans import (
+    IDLE,
+    ROW,
+    SEEN,
+    WAITING,
+    add_key,
+    draw_rows,
+    draw_spans,
+    in_rows,
+    lanes_of,
+    look_of,
+    parts_of,
+    time_within,
+    with_others,
 )
+from netsim.plots.style import COLOURS, drawable, fill, require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,38 +34,27 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-ROW = 0.84  # height of a row, as a share of the distance between two
-
-_JOBS = 40  # jobs drawn by default
-_ROW_IN = 0.125  # distance between two rows, in inches
+JOBS = 40  # jobs drawn by default
 _LETTERS = 14  # longest label of a job
-_SPOTS = 2000  # resolution of the axis: coflows nearer to each other are drawn as one
 
-NARROW = 0.012  # share of the axis below which a bar is drawn without a white edge
-
-#: Of bands of density: coflows up to which there are none; the share of coflows that must be
-#: narrower than a pixel, and the pixels of the axis; simultaneous coflows that are too many; and
-#: the intervals of the axis.
-_FEW, _MOSTLY, _PIXELS, _LANES, _BANDS = 20, 0.5, 400, 6, 150
-
-#: Entries of a legend besides stages.
-_PARTS, _DENSE, _WAITS, _UNFINISHED, _NONE = (
-    "overhead, tail", "part of the time", "waiting", "did not finish", "no coflow")
+#: Of bands of density: coflows up to which there are none; the share of coflows that must be too
+#: narrow to be seen; simultaneous coflows that are too many; and the intervals of the axis.
+_FEW, _MOSTLY, _LANES, _BANDS = 20, 0.5, 6, 150
 
 _PALEST = 0.2  # strength of a band's colour from which it can be seen
 
 _ANY = "coflow"  # name of the only entry if there are too many stages to tell apart
 
-IDLE, WAITING = "#e4e4e4", "#9c9c9c"
+#: Entries of a legend besides stages.
+_PARTS, _DENSE, _WAITS, _UNFINISHED, _NONE = (
+    "overhead, tail", "part of the time", "waiting", "did not finish", "no coflow")
 
-#: Style of the time in which a coflow was active that did not finish.
-_OPEN: Any = {"facecolor": IDLE, "edgecolor": WAITING, "hatch": "////", "linewidth": 0}
-
-#: Hatches tell stages apart in greyscale.
-HATCHES = ("", "/////", "\\\\\\\\\\", ".....", "xxxxx", "-----")
+_LOOKS: dict[str, dict[str, Any]] = {
+    _WAITS: {"facecolor": WAITING, "linewidth": 0},
+    _UNFINISHED: {"facecolor": IDLE, "edgecolor": WAITING, "hatch": "////", "linewidth": 0}}
 
 
-def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest: bool = False
+def gantt(result: Result, ax: Axes | None = None, *, jobs: int = JOBS, longest: bool = False
           ) -> Axes:
     """Draw jobs and their coflows over time: a row per job, in order of arrival from the top.
 
@@ -108,30 +99,33 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     coflows = with_others(result.coflows, result)
     ax, shown, span = job_rows(result, ax, jobs, longest)
     coflows = coflows[coflows["job"].isin(shown["job"])]
-    coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))
-    coflows["stage"] = coflows["stage"].astype(str)
+    coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]),
+                             stage=coflows["stage"].astype(str))
     done = coflows["finish_s"].notna()
     if "why" in coflows:
         done &= coflows["why"] != "withdrawn"
     stages = list(dict.fromkeys(coflows[done].sort_values(["valid_s", "coflow"])["stage"]))
     if len(stages) > len(COLOURS):
         coflows["stage"], stages = _ANY, [_ANY]
-    seen: set[str] = set()
-    lives = shown[["arrival_s", "end_s"]].to_numpy(np.float64).tolist()
-    for y, (job, (begin, end)) in enumerate(zip(shown["job"], lives, strict=True)):
+    spans, seen = [], set()
+    lives = shown[["job", "arrival_s", "end_s"]].itertuples(index=False)
+    for y, (job, begin, end) in enumerate(lives):
         own = coflows[(coflows["job"] == job) & done].sort_values(["valid_s", "finish_s"])
         others = coflows[(coflows["job"] == job) & ~done].fillna({"finish_s": end})
-        if len(others):
-            seen.add(_UNFINISHED)
-            ax.broken_barh([*merge_close(others["valid_s"], others["finish_s"], 0)],
-                           (y - ROW / 2, ROW), **_OPEN)
-        if _is_dense(own, span):
+        spans.append(_pieces(y, (_UNFINISHED, others["valid_s"], others["finish_s"])))
+        lanes = lanes_of(own["valid_s"], own["finish_s"])
+        if _is_dense(own, lanes, span):
             seen |= _draw_density(ax, y, own, stages, span)
         elif len(own):
-            seen |= _draw_coflows(ax, y, own, stages, span)
+            spans.append(_coflows(y, own, lanes, stages))
         lasting = pd.concat([own, others])[["valid_s", "finish_s"]].to_numpy(np.float64)
-        if _has_gap(lasting, begin, end, span / _PIXELS):
+        if _has_gap(lasting, begin, end, SEEN * span):
             seen.add(_NONE)
+    light = {f"light {k}": fill(COLOURS[k], light=True) | {"linewidth": 0}
+             for k in range(len(stages))}
+    of_stages = {f"stage {k}": look_of(k) for k in range(len(stages))}
+    seen |= draw_spans(ax, pd.concat(spans), light | _LOOKS | of_stages, span)
+    seen |= {_PARTS} if seen & {*light} else {*()}
     _add_key(ax, stages, seen if stages else seen or {_NONE})
     return ax
 
@@ -155,15 +149,12 @@ def job_rows(result: Result, ax: Axes | None, jobs: int, longest: bool
     shown = _chosen(result, jobs, longest)
     if shown.empty:
         raise InputError("there is nothing to draw: no job has arrived")
-    if ax is None:
-        ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
-    begins, lasts = shown["arrival_s"].tolist(), (shown["end_s"] - shown["arrival_s"]).tolist()
-    span = float(shown["end_s"].max() - shown["arrival_s"].min()) or 1.0
-    for y, life in enumerate(zip(begins, lasts, strict=True)):
-        # The edge keeps short jobs visible.
-        ax.broken_barh([life], (y - ROW / 2, ROW), facecolor=IDLE, edgecolor=IDLE, linewidth=0.4)
-    ax.set_xlim(min(begins) - 0.01 * span, min(begins) + 1.01 * span)
-    _finish(ax, shown, len(result.jobs), longest)
+    names = [drawable(f"{job} {name}".strip()[:_LETTERS])
+             for job, name in zip(shown["job"], shown["name"], strict=True)]
+    which, every = "longest" if longest else "first", len(result.jobs)
+    note = f"; the {which} {len(shown):,} of {every:,} jobs" if len(shown) < every else ""
+    lives = shown[["arrival_s", "end_s"]].set_axis(["begin", "end"], axis=1)
+    ax, span = draw_rows(ax, lives, names, "job", note)
     return ax, shown, span
 
 
@@ -183,49 +174,35 @@ def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
     return jobs.sort_values(["arrival_s", "job"], kind="stable").head(most)
 
 
-def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float
-                  ) -> set[str]:
-    """Draw the coflows of a job, in order of validity, simultaneous ones in lanes of its row.
-
-    Return the entries of the legend, besides stages, that can be seen.
-    """
-    seen = set()
-    lanes = _lanes(coflows)
-    height = ROW / (lanes.max() + 1)
-    for key, own in coflows.groupby([lanes, coflows["stage"]]):
-        lane, stage = key
-        place = (y - ROW / 2 + lane * height, height)
-        style = _stage_style(stages.index(str(stage)))
-        begun, sent = own["valid_s"], own["finish_s"]
-        if parts := parts_of(own):
-            begun, sent = parts["sending"]
-            for name in ("overhead", "tail"):
-                spells = [(start, end - start) for start, end in zip(*parts[name], strict=True)
-                          if end > start]
-                ax.broken_barh(spells, place, **fill(style["facecolor"], light=True) | {
-                    "linewidth": 0})
-                if _can_be_seen(spells, span):
-                    seen.add(_PARTS)
-        waits = own["start_s"] > begun
-        waiting = [*merge_close(begun[waits], own["start_s"][waits], span / _SPOTS)]
-        ax.broken_barh(waiting, place, facecolor=WAITING, linewidth=0)
-        if _can_be_seen(waiting, span):
-            seen.add(_WAITS)
-        draw_spells(ax, [*merge_close(own["start_s"], sent, span / _SPOTS)], place, span, **style)
-    return seen
+def _coflows(y: int, coflows: pd.DataFrame, lanes: NDArray[np.int64], stages: list[str]
+             ) -> pd.DataFrame:
+    """The spans of the coflows of a job, simultaneous ones in lanes of its row."""
+    stage = coflows["stage"].map(stages.index).astype(str)
+    begun, sent = coflows["valid_s"], coflows["finish_s"]
+    parts = parts_of(coflows)
+    if parts:
+        begun, sent = parts["sending"]
+    return _pieces(y, (_WAITS, begun, coflows["start_s"]),
+                   ("stage " + stage, coflows["start_s"], sent),
+                   *(("light " + stage, *parts[name]) for name in ("overhead", "tail")
+                     if name in parts), lane=lanes)
 
 
-def _can_be_seen(spells: list[tuple[float, float]], span: float) -> bool:
-    """Whether one of the bars, each a start and a length, is wide enough to be seen."""
-    return any(length >= span / _PIXELS for _, length in spells)
+def _pieces(y: int, *pieces: tuple[Any, pd.Series, pd.Series], lane: Any = 0) -> pd.DataFrame:
+    """Make a table of spans in a row, given their kinds, begins and ends."""
+    lanes = int(np.max(lane)) + 1
+    spans = pd.concat([
+        in_rows(pd.DataFrame({"begin": begin, "end": end, "kind": kind}), y, lane, lanes)
+        for kind, begin, end in pieces])
+    return spans[spans["end"] > spans["begin"]]
 
 
-def _is_dense(coflows: pd.DataFrame, span: float) -> bool:
-    """Whether the coflows of a job, in order of validity, are too many to be told apart."""
+def _is_dense(coflows: pd.DataFrame, lanes: NDArray[np.int64], span: float) -> bool:
+    """Whether the coflows of a job are too many to be told apart."""
     if len(coflows) <= _FEW:
         return False
-    narrow = coflows["finish_s"] - coflows["valid_s"] < span / _PIXELS
-    return bool(narrow.mean() > _MOSTLY) or int(_lanes(coflows).max()) >= _LANES
+    narrow = coflows["finish_s"] - coflows["valid_s"] < SEEN * span
+    return bool(narrow.mean() > _MOSTLY) or int(lanes.max()) >= _LANES
 
 
 def _draw_density(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float
@@ -261,87 +238,16 @@ def _share_of_time(starts: Floats, ends: Floats, edges: Floats) -> Floats:
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(ends[order])
     since = np.maximum(starts, np.concatenate(([-np.inf], ends[:-1])))  # not yet covered
-    covered = np.cumsum(ends - since)
-    knots = np.column_stack((since, ends)).ravel()
-    reached = np.column_stack((np.concatenate(([0.0], covered[:-1])), covered)).ravel()
-    found: Floats = np.diff(np.interp(edges, knots, reached)) / np.diff(edges)
+    found: Floats = time_within(since, ends, edges)[0] / np.diff(edges)
     return found
-
-
-def draw_spells(ax: Axes, spells: list[tuple[float, float]], place: tuple[float, float],
-                span: float, **style: Any) -> None:
-    """Draw bars, each a start and a length, in a row.
-
-    Narrow bars have no white edge, which would hide them. `place` is the y of the row and its
-    height, `span` the length of the axis, and `style` that of wide bars.
-    """
-    ax.broken_barh([spell for spell in spells if spell[1] >= span * NARROW], place, **style)
-    ax.broken_barh([spell for spell in spells if spell[1] < span * NARROW], place,
-                   facecolor=style["facecolor"], edgecolor=style["facecolor"], linewidth=0.2)
-
-
-def _stage_style(stage: int) -> dict[str, Any]:
-    """Matplotlib's style of the bars of a stage."""
-    return {"facecolor": COLOURS[stage % len(COLOURS)], "edgecolor": "white", "linewidth": 0.3,
-            "hatch": HATCHES[stage % len(HATCHES)]}
-
-
-def _lanes(coflows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Assign each coflow, in order of validity, the first lane that is free."""
-    free: list[float] = []
-    lanes = np.empty(len(coflows), np.int64)
-    for row, (valid, finish) in enumerate(zip(coflows["valid_s"], coflows["finish_s"],
-                                              strict=True)):
-        lane = next((lane for lane, since in enumerate(free) if since <= valid), len(free))
-        free[lane:lane + 1] = [finish]
-        lanes[row] = lane
-    return lanes
-
-
-def merge_close(starts: pd.Series, ends: pd.Series, least: float, seen: float | None = None
-                ) -> Iterator[tuple[float, float]]:
-    """Yield (start, length) of bars, merging those so close that the gap could not be seen.
-
-    Bars longer than `seen`, by default `least`, are not merged even if they touch, so that the edge
-    between them is drawn.
-    """
-    seen = least if seen is None else seen
-    begun = reached = np.nan
-    for start, end in zip(starts, ends, strict=True):
-        if end - begun < least or (start - reached < least and reached - begun < seen):
-            reached = end
-            continue
-        if reached > begun:
-            yield begun, reached - begun
-        begun, reached = start, end
-    if reached > begun:
-        yield begun, reached - begun
-
-
-def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
-    """Label the rows, and say on the axis which jobs they show."""
-    names = [drawable(f"{job} {name}".strip()[:_LETTERS])
-             for job, name in zip(shown["job"], shown["name"], strict=True)]
-    name_rows(ax, names)
-    which = "longest" if longest else "first"
-    some = f"; the {which} {len(shown):,} of {jobs:,} jobs" if len(shown) < jobs else ""
-    name_axes(ax, y="job")
-    time_axis(ax, some)
-    dress(ax, "both")
-    ax.grid(axis="y", color=IDLE, linewidth=0.3)  # leads the eye from a name to its bar
-    ax.tick_params(axis="y", length=0, labelsize=6.5)
-    ax.spines["left"].set_visible(False)
 
 
 def _add_key(ax: Axes, stages: list[str], seen: set[str]) -> None:
     """Add a legend of stages, and of the other entries that can be seen."""
     from matplotlib.colors import to_rgb
-    from matplotlib.patches import Patch
 
     half = (np.array(to_rgb(COLOURS[0])) + to_rgb(IDLE)) / 2
     others = {_PARTS: fill(COLOURS[0], light=True), _DENSE: {"linewidth": 0, "facecolor": half},
-              _WAITS: {"facecolor": WAITING}, _UNFINISHED: _OPEN, _NONE: {"facecolor": IDLE}}
-    add_legend(ax, [*(Patch(label=drawable(stage), **_stage_style(index))
-                      for index, stage in enumerate(stages)),
-                    *(Patch(label=name, **look) for name, look in others.items()
-                      if name in seen)])
+              **_LOOKS, _NONE: {"facecolor": IDLE}}
+    add_key(ax, [*((stage, look_of(k)) for k, stage in enumerate(stages)),
+                 *((name, look) for name, look in others.items() if name in seen)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from netsim.analysis.usage import STATES, gpu_usage, gpus_per_server, held_gpus, segments_of
 from netsim.errors import InputError
 from netsim.plots.gpu_usage import draw_waiting
+from netsim.plots.spans import draw_spans, time_within
 from netsim.plots.style import (
     COLOURS,
     GREY,
@@ -26,6 +26,7 @@ from netsim.plots.style import (
     new_axes,
     new_figure,
     require_matplotlib,
+    text_on,
     time_axis,
 )
 
@@ -49,8 +50,6 @@ _LEAST_IN, _STRIP_IN = 0.75, 0.32  # least height of the chart, and that of the 
 _AXIS_IN = 2.9  # width of the axes, about
 _DIGIT_IN, _TEXT_IN = 0.062, 0.1  # width of a digit and height of a number in a block
 _LABEL_IN = 0.12  # least distance of labels of servers
-
-_NARROW = 0.012  # share of the axis below which a block is drawn without a white edge
 
 _SEEN = 1e-3  # share of a pixel below which nothing is seen
 _PAUSED = "#8c8c8c"  # GPUs that restore or save, in an image
@@ -253,32 +252,30 @@ def _neighbours(held: pd.DataFrame) -> dict[int, dict[int, None]]:
 def _draw_blocks(ax: Axes, blocks: pd.DataFrame, colours: pd.Series, row_in: float, span: float
                  ) -> list[Any]:
     """Draw each block; return entries of the legend for states, if there are several."""
-    from matplotlib.collections import PolyCollection
     from matplotlib.patches import Patch
 
-    entries, colour = [], colours[blocks["job"]].to_numpy()
     gap = min(0.08, 0.005 / row_in)  # between blocks, as a share of a row
+    low = blocks["row"] - 0.5 + gap / 2
+    blocks = blocks.assign(low=low, high=low + blocks["count"] - gap,
+                           colour=blocks["job"].map(colours).astype(str))
+    spans, entries = [], []
+    looks: dict[str, dict[str, Any]] = {}
     for state, (light, hatch) in _LOOKS.items():
-        begin, end = (blocks[name].to_numpy() for name in STATES[state])
-        there, narrow = end > begin, end - begin < _NARROW * span
-        look = {"hatch": hatch, "linewidth": 0.3}
-        for each, slim in product(np.unique(colour[there]), (False, True)):
-            own = there & (colour == each) & (narrow == slim)
-            style = fill(COLOURS[each], light=light) | look
-            style |= {} if light or slim else {"edgecolor": "white"}
-            ax.add_collection(PolyCollection(_corners(blocks[own], begin[own], end[own], gap),
-                                             **style), autolim=False)
-        if there.any():
-            entries.append(Patch(label=state, **fill(_PAUSED, light=light) | look))
+        begin, end = STATES[state]
+        part = blocks.assign(kind=state + blocks["colour"], begin=blocks[begin], end=blocks[end])
+        spans.append(part[part["end"] > part["begin"]])
+        looks |= {f"{state}{k}": _look(colour, light=light, hatch=hatch)
+                  for k, colour in enumerate(COLOURS)}
+        if len(spans[-1]):
+            entries.append(Patch(label=state, **_look(_PAUSED, light=light, hatch=hatch)))
+    draw_spans(ax, pd.concat(spans), looks, span)
     return entries if len(entries) > 1 else []
 
 
-def _corners(blocks: pd.DataFrame, begin: Floats, end: Floats, gap: float) -> list[Floats]:
-    """The four corners of each block."""
-    top = blocks["row"].to_numpy() - 0.5 + gap / 2
-    bottom = top + blocks["count"].to_numpy() - gap
-    return [*np.stack([np.stack([begin, end, end, begin], 1),
-                       np.stack([top, top, bottom, bottom], 1)], 2)]
+def _look(colour: str, *, light: bool, hatch: str) -> dict[str, Any]:
+    """Matplotlib's style of a block."""
+    edge = {} if light else {"edgecolor": "white"}
+    return fill(colour, light=light) | {"hatch": hatch, "linewidth": 0.3} | edge
 
 
 def _name_blocks(ax: Axes, blocks: pd.DataFrame, colours: pd.Series, row_in: float,
@@ -290,15 +287,7 @@ def _name_blocks(ax: Axes, blocks: pd.DataFrame, colours: pd.Series, row_in: flo
                                          width, strict=True):
         if wide >= _DIGIT_IN * (len(str(job)) + 0.5) and count * row_in >= _TEXT_IN:
             ax.text(at, row + (count - 1) / 2, str(job), ha="center", va="center_baseline",
-                    fontsize=6.5, color=_on(COLOURS[colours[job]]), clip_on=True)
-
-
-def _on(colour: str) -> str:
-    """The colour of text that is legible on a colour."""
-    from matplotlib.colors import to_rgb
-
-    red, green, blue = to_rgb(colour)
-    return "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.5 else INK
+                    fontsize=6.5, color=text_on(COLOURS[colours[job]]), clip_on=True)
 
 
 def _draw_marks(ax: Axes, blocks: pd.DataFrame) -> Iterator[Any]:
@@ -328,34 +317,21 @@ def _draw_image(ax: Axes, held: pd.DataFrame, colours: pd.Series, rows: _Rows, e
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
-    shape = (len(rows.gpus), len(edges) - 1)
-    whole = np.diff(edges) * rows.gpus[:, None]  # GPU-seconds of a pixel
+    def share(held: pd.DataFrame, state: str) -> Floats:
+        begin, end = (held[name] for name in STATES[state])
+        whole = np.diff(edges) * rows.gpus[:, None]  # GPU-seconds of a pixel
+        return time_within(begin, end, edges, held["row"], len(rows.gpus)) / whole
+
     colour = colours[held["job"]].to_numpy()
-    running = np.stack([_coverage(held[colour == k], "running", shape, edges) / whole
-                        for k in range(len(COLOURS))])
-    paused = sum(_coverage(held, state, shape, edges) for state in ("restoring", "saving")) / whole
+    running = np.stack([share(held[colour == k], "running") for k in range(len(COLOURS))])
+    paused = (share(held, "restoring") + share(held, "saving"))[..., None]
     hues = np.array([to_rgb(each) for each in COLOURS])[running.argmax(axis=0)]
     runs = running.sum(axis=0)[..., None]
-    paused = np.asarray(paused)[..., None]
     picture = runs * hues + paused * np.array(to_rgb(_PAUSED)) + np.clip(1 - runs - paused, 0, 1)
     ax.imshow(np.clip(picture, 0, 1), aspect="auto", interpolation="nearest", zorder=1,
               extent=(edges[0], edges[-1], len(rows.gpus) - 0.5, -0.5))
     return ([Patch(label="restoring or saving", facecolor=_PAUSED)]
             if paused.max() > _SEEN else [])
-
-
-def _coverage(held: pd.DataFrame, state: str, shape: tuple[int, int], edges: Floats) -> Floats:
-    """Compute the GPU-seconds in a state, per row and interval."""
-    width, covered = np.diff(edges), np.zeros(shape)
-    rows = held["row"].to_numpy()
-    for name, sign in zip(STATES[state], (1, -1), strict=True):
-        at = held[name].to_numpy()
-        bins = np.clip(np.searchsorted(edges, at, "right") - 1, 0, shape[1] - 1)
-        since = np.zeros((shape[0], shape[1] + 1))  # number of instants before each interval
-        np.add.at(since, (rows, bins + 1), sign)
-        covered += np.cumsum(since, axis=1)[:, :-1] * width
-        np.add.at(covered, (rows, bins), sign * (edges[bins + 1] - at))
-    return covered
 
 
 # --- axes -----------------------------------------------------------------------------------

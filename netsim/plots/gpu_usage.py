@@ -9,22 +9,18 @@ import numpy as np
 
 from netsim.analysis.usage import gpu_usage
 from netsim.errors import InputError, UnknownNameError
-from netsim.plots.curves import thin_steps
+from netsim.plots.curves import Floats, draw_curves, thin_steps
+from netsim.plots.spans import WAITING
 from netsim.plots.style import (
     COLOURS,
     GREY,
     INK,
     add_legend,
-    dress,
+    axes_on,
+    count_over_time,
     fill,
-    looks,
-    name_axes,
-    new_axes,
     new_figure,
     require_matplotlib,
-    short,
-    tag,
-    time_axis,
 )
 
 if TYPE_CHECKING:
@@ -39,8 +35,6 @@ COUNTS = ("held", "running", "waiting")
 _HEIGHTS = (1.35, 0.8)  # of the two panels, in inches
 
 _MEANS = 60  # intervals of curves, which would hide each other if they were finer
-
-_WAITING = "#9c9c9c"
 
 
 def usage_areas(result: Result, of: str = "held", ax: Axes | None = None) -> list[Axes]:
@@ -134,14 +128,10 @@ def usage_curves(results: Mapping[str, Result], of: str = "held", ax: Axes | Non
                   for pick, place in ((min, 0), (max, -1)))
     panels = _panels(len(usages), of, ax,
                      waits=any(usage["waiting"].any() for usage in usages.values()))
-    style = looks(usages)
-    for index, (label, usage) in enumerate(usages.items()):
-        marks = {"markevery": (0.03 + 0.25 * index / len(usages), 0.25)}
-        for name, panel in panels.items():
-            most = () if name == "waiting" else (_MEANS, _MEANS)
-            times, values = usage["t_s"].to_numpy(), usage[name].to_numpy(np.float64)
-            tag(label, *panel.step(*thin_steps(times, values, end - begin, *most), where="post",
-                                   label=short(label), **style[label].line() | marks))
+    for name, panel in panels.items():
+        most = () if name == "waiting" else (_MEANS, _MEANS)
+        draw_curves(panel, {label: thin_steps(*_steps(usage, name), end - begin, *most)
+                            for label, usage in usages.items()})
     _finish(panels, max(int(result.run["gpus"]) for result in results.values()))
     first = next(iter(panels.values()))
     add_legend(first, first.lines)
@@ -150,7 +140,7 @@ def usage_curves(results: Mapping[str, Result], of: str = "held", ax: Axes | Non
 
 def draw_waiting(ax: Axes, usage: pd.DataFrame) -> None:
     """Draw the number of waiting jobs in a table of `gpu_usage` over time, as an area."""
-    _draw_area(ax, usage, "waiting", facecolor=_WAITING)
+    _draw_area(ax, usage, "waiting", facecolor=WAITING)
 
 
 def _check_count(of: str, known: tuple[str, ...]) -> None:
@@ -167,16 +157,21 @@ def _checked(usage: pd.DataFrame) -> pd.DataFrame:
 
 def _draw_area(ax: Axes, usage: pd.DataFrame, name: str, **style: Any) -> None:
     """Draw a count over time as an area without an edge."""
-    times, values = usage["t_s"].to_numpy(), usage[name].to_numpy(np.float64)
+    times, values = _steps(usage, name)
     ax.fill_between(*thin_steps(times, values, times[-1] - times[0]), step="post",
                     **style | {"linewidth": 0})
+
+
+def _steps(usage: pd.DataFrame, name: str) -> tuple[Floats, Floats]:
+    """The instants of a table of `gpu_usage`, and a count from each on."""
+    return usage["t_s"].to_numpy(np.float64), usage[name].to_numpy(np.float64)
 
 
 def _panels(curves: int, of: str, ax: Axes | None, *, waits: bool) -> dict[str, Axes]:
     """Make axes by what they count: GPUs above jobs, if any waits, or only what is asked for."""
     legend_in = 0.13 * (curves // 3)
     if ax is not None or of == "waiting" or not waits:
-        return {of: new_axes(_HEIGHTS[0] + 0.6 + legend_in) if ax is None else ax}
+        return {of: axes_on(ax, _HEIGHTS[0] + 0.6 + legend_in)}
     figure = new_figure(sum(_HEIGHTS) + 0.6 + legend_in)
     return dict(zip((of, "waiting"), figure.subplots(2, sharex=True, height_ratios=_HEIGHTS),
                     strict=True))
@@ -184,21 +179,16 @@ def _panels(curves: int, of: str, ax: Axes | None, *, waits: bool) -> dict[str, 
 
 def _finish(panels: Mapping[str, Axes], total: int) -> None:
     """Draw the number of GPUs of the cluster, and label the axes."""
-    from matplotlib.ticker import MaxNLocator
-
     for name, ax in panels.items():
+        count_over_time(ax, "jobs waiting" if name == "waiting" else f"GPUs {name}")
         if name == "waiting":
             ax.set_ylim(0, max(ax.get_ylim()[1], 1))
         else:
             ax.axhline(total, color=INK, linewidth=0.8, linestyle=(0, (4, 2)),
                        label=f"all {total:,} GPUs")
             ax.set_ylim(0, 1.06 * total)
-        name_axes(ax, "", "jobs waiting" if name == "waiting" else f"GPUs {name}")
-        dress(ax, "both")
-        ax.margins(x=0.01)
-        ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     upper, lower = (list(panels.values())[place] for place in (0, -1))
-    time_axis(lower)
     if upper is not lower:
+        upper.set_xlabel("")
         upper.spines["bottom"].set_color(GREY)
         upper.figure.canvas.figure.align_ylabels([upper, lower])

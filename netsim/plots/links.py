@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from netsim.analysis.links import link_utilisation, makespan, utilised
 from netsim.errors import InputError
+from netsim.plots.spans import add_key, draw_spans, time_within
 from netsim.plots.style import (
     COLOURS,
     GREY,
     INK,
     WIDTH_IN,
-    add_legend,
     add_note,
     add_note_to,
     drawable,
@@ -40,12 +40,12 @@ Floats = NDArray[np.float64]
 
 _BINS = 350  # intervals of time on a strip
 _ROWS, _OF_SEVERAL = 24, 8  # most rows of a strip by default: of one, and of each of several
-_SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle to full
+_SHADES = {"idle": "#ffffff", "25 %": "#bcd9ea", "50 %": COLOURS[4], "75 %": COLOURS[0],
+           "100 %": "#00263f"}
 
 _ROW_IN, _LEAST_IN, _STRIP_IN = 0.125, 0.45, 2.2  # height of a row; least sizes of a strip
-_LETTER_IN, _SHARE_IN = 0.052, 0.45  # width of a letter of a name, and of the shares beside rows
+_LETTER_IN, _SHARE_IN = 0.052, 0.55  # width of a letter of a name, and of the shares beside rows
 _FAILED: Any = {"facecolor": "white", "edgecolor": COLOURS[5], "hatch": "//////", "linewidth": 0}
-_KEY = ("idle", "25 %", "50 %", "75 %", "100 %")
 
 _SEEN = 0.02  # utilisation from which a shade can be told from white
 _WHOLE = 1e-9  # tolerance for rounding of a share of time
@@ -117,14 +117,16 @@ def link_strips(results: Mapping[str, Result], links: int | None = None, ax: Axe
     strips = [ax] if ax is not None else _new_strips(rows, len(used))
     for strip, label in zip(strips, results, strict=True):
         _draw_strip(strip, loads[label][seen], edges)
-        _draw_failures(strip, rows, failed[label])
+        _draw_failures(strip, rows, failed[label], length)
         name_rows(strip, [drawable(row.name) for row in rows])
         strip.set_ylim(len(rows) - 0.5, -0.5)
         _write_shares(strip, used[label]["full"], rows)
         if len(results) > 1 or ax is None:
             strip.set_ylabel(short(label), fontsize=7.5, color=INK)
     time_axis(strips[-1])
-    _add_key(strips[0], failed=any(failed.values()))
+    key = [*((label, {"facecolor": shade, "edgecolor": GREY, "linewidth": 0.4})
+             for label, shade in _SHADES.items()), ("failed", _FAILED)]
+    add_key(strips[0], key if any(failed.values()) else key[:-1], beside_in=_SHARE_IN)
     note = (f"{_in_words(rows, ranked, len(next(iter(used.values()))))}; full: share of the time "
             "at capacity")
     add_note(strips[0].figure.canvas.figure, note) if ax is None else add_note_to(ax, note)
@@ -245,7 +247,7 @@ def _draw_strip(ax: Axes, strip: Floats, edges: Floats) -> None:
     """Draw the utilisations of rows over time as an image."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    colours = LinearSegmentedColormap.from_list("utilisation", _SHADES)
+    colours = LinearSegmentedColormap.from_list("utilisation", [*_SHADES.values()])
     ax.imshow(strip, aspect="auto", cmap=colours, vmin=0, vmax=1, interpolation="nearest",
               extent=(edges[0], edges[-1], len(strip) - 0.5, -0.5))
     ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
@@ -255,11 +257,12 @@ def _draw_strip(ax: Axes, strip: Floats, edges: Floats) -> None:
 
 
 def _draw_failures(ax: Axes, rows: Sequence[_StripRow],
-                   failed: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+                   failed: Mapping[str, Sequence[tuple[float, float]]], span: float) -> None:
     """Hatch the time for which the links of a row, which fail together, had failed."""
-    for place, row in enumerate(rows):
-        spells = [(start, end - start) for start, end in failed.get(row.links[0], ())]
-        ax.broken_barh(spells, (place - 0.5, 1), **_FAILED)
+    spells = [(begin, end, place - 0.5, place + 0.5, "failed") for place, row in enumerate(rows)
+              for begin, end in failed.get(row.links[0], ())]
+    spans = pd.DataFrame(spells, columns=["begin", "end", "low", "high", "kind"])
+    draw_spans(ax, spans, {"failed": _FAILED}, span)
 
 
 def _over_time(loads: pd.DataFrame, rows: Sequence[_StripRow], edges: Floats) -> Floats:
@@ -267,19 +270,13 @@ def _over_time(loads: pd.DataFrame, rows: Sequence[_StripRow], edges: Floats) ->
 
     The result has shape (rows, intervals).
     """
-    strips = np.zeros((len(rows), len(edges) - 1))
-    of_link = loads.groupby("link", observed=True).indices
-    for place, link in ((place, link) for place, row in enumerate(rows) for link in row.links
-                        if link in of_link):
-        mine = loads.iloc[of_link[link]]
-        # The bytes carried, in seconds at full capacity, grow within rows of the table and are
-        # constant between them.
-        done = (mine["load"] * mine["seconds"]).cumsum().to_numpy()
-        knots = np.column_stack((mine["start_s"], mine["end_s"])).ravel()
-        reached = np.column_stack((np.concatenate(([0.0], done[:-1])), done)).ravel()
-        means = np.diff(np.interp(edges, knots, reached)) / np.diff(edges)
-        strips[place] = np.maximum(strips[place], means)
-    return strips
+    number = {link: k for k, link in enumerate(link for row in rows for link in row.links)}
+    loads = loads[loads["link"].isin(number)]
+    means = time_within(loads["start_s"], loads["end_s"], edges,
+                        loads["link"].map(number).to_numpy(np.int64), len(number),
+                        loads["load"].to_numpy()) / np.diff(edges)
+    of_rows = np.split(means, np.cumsum([len(row.links) for row in rows])[:-1])
+    return np.stack([of_links.max(axis=0) for of_links in of_rows])
 
 
 def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_StripRow]) -> None:
@@ -294,13 +291,3 @@ def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_StripRow]) -> None:
 def _percent(share: float) -> str:
     """Round to whole per cent, but neither down to 0 nor up to 100."""
     return f"{min(max(round(100 * share), 1), 99 if share < 1 - _WHOLE else 100) if share else 0}"
-
-
-def _add_key(ax: Axes, *, failed: bool) -> None:
-    """Add a legend of the shades, and of hatches if links had failed."""
-    from matplotlib.patches import Patch
-
-    entries = [Patch(label=label, facecolor=shade, edgecolor=GREY, linewidth=0.4)
-               for label, shade in zip(_KEY, _SHADES, strict=True)]
-    add_legend(ax, [*entries, *([Patch(label="failed", **_FAILED)] if failed else [])],
-               beside_in=_SHARE_IN)

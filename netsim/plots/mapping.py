@@ -18,6 +18,7 @@ from netsim.plots.style import (
     name_axes,
     new_figure,
     require_matplotlib,
+    text_on,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _draw_gpus(ax: Axes, placement: NDArray[np.int64], gpus: int) -> None:
             filled.append(colours[busy[place]] if place < len(busy) else "none")
             if place < len(busy) and servers <= _LABELLED and gpus <= 16:
                 ax.annotate(str(busy[place]), (place + 0.5, server), ha="center", va="center",
-                            fontsize=5.5, color="white" if _dark(filled[-1]) else INK)
+                            fontsize=5.5, color=text_on(filled[-1]))
     ax.add_collection(PatchCollection(squares, facecolors=filled, edgecolors=GREY,
                                       linewidths=0.4, match_original=False))
     ax.set_xlim(0, gpus)
@@ -94,14 +95,6 @@ def _colours(stages: int) -> list[Any]:
     from matplotlib import colormaps
 
     return [tuple(colormaps["viridis"](stage / (stages - 1))) for stage in range(stages)]
-
-
-def _dark(colour: Any) -> bool:
-    """Whether white text is legible on a colour."""
-    from matplotlib.colors import to_rgb
-
-    red, green, blue = to_rgb(colour)
-    return 0.3 * red + 0.6 * green + 0.1 * blue < 0.55
 
 
 def _draw_times(ax: Axes, times: Mapping[str, NDArray[np.float64]], longest: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,21 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.analysis.links import load_of
-from netsim.analysis.usage import STATES, gpu_usage, worker_usage
+from netsim.analysis.usage import gpu_usage, worker_usage
 from netsim.base.files import atomic_write
 from netsim.base.values import known_names
 from netsim.errors import InputError, NetsimWarning
-from netsim.plots.lanes import (
-    GpuSpans,
-    JobSpans,
-    RankSpans,
-    gpu_spans,
-    job_spans,
-    microseconds,
-    nanoseconds,
-    parts_of,
-    rank_spans,
-)
+from netsim.plots.spans import Spans, gpu_spans, job_spans, known, nanoseconds, rank_spans
 from netsim.results.lazy_table import LazyTable, chunks_of, columns_of
 from netsim.results.result import on_edge, records_of, shares_links, table_of
 from netsim.results.store import TRACE, check_format, whole_folder, write_records
@@ -41,6 +31,18 @@ from netsim.traces.formats import as_workload
 if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.workload import Workload
+
+
+def microseconds(times: NDArray[np.int64]) -> list[Any]:
+    """Convert whole nanoseconds to microseconds that a viewer converts back without loss.
+
+    Perfetto multiplies by 1000 and truncates. The nearest float would sometimes give a nanosecond
+    less, so that adjacent spans would overlap and be dropped; such values are rounded up.
+    """
+    near = times / 1000
+    less = (near * 1000).astype(np.int64) < times
+    found: list[Any] = np.where(less, np.nextafter(near, np.inf), near).tolist()
+    return found
 
 
 # --- counters ------------------------------------------------------------------------------
@@ -174,13 +176,6 @@ MOST_EVENTS, MOST_LINKS = 200_000, 16
 #: Groups of tracks are processes of the format, and tracks are threads. Their ids are distinct.
 _JOBS, _POLICY, _LINKS, _GPUS, _DECISIONS, _RANKS, _FIRST_LANE = 1, 2, 3, 4, 5, 6, 7
 
-#: Arguments shown for a coflow, or for a state of a job on an edge-cloud.
-_ARGUMENTS = ("coflow", "iteration", "stage", "bytes", "width", "gamma_s", "cct_s", "start_s",
-              "begin_s", "sent_s", "deadline_s", "ps")
-
-#: Kinds of other coflows that follow the name of their stage; state that moves is a stage itself.
-_WHY = ("withdrawn", "repeated")
-
 #: Number of events that name and order the groups, name the decisions' track, and mark and label
 #: the place where a timeline ends early.
 _FIXED = 2 * 5 + 4
@@ -292,9 +287,7 @@ class _Timeline:
     """The parts of a timeline in order of time, and ``cut``: the instant at which it ends early."""
 
     result: Result
-    jobs: JobSpans
-    gpus: GpuSpans
-    ranks: RankSpans
+    spans: dict[int, Spans]  #: by group
     links: LinkRates
     counters: list[str]
     counts: NDArray[np.void]
@@ -307,27 +300,24 @@ class _Timeline:
         """Select as much of a run as the limits allow."""
         _check_whole("most_events", most_events, 1000)
         _check_whole("most_links", most_links, 0)
-        jobs = job_spans(result, _workload(result, workload), most_events)
-        gpus = gpu_spans(result, most_events)
-        ranks = rank_spans(result, most_events)
+        spans = {_JOBS: job_spans(result, _workload(result, workload), most_events),
+                 _GPUS: gpu_spans(result, most_events), _RANKS: rank_spans(result, most_events)}
         links = link_rates(result, most_links, most_events)
         counters, counts = counters_of(result)
         decisions = _first_decisions(result, most_events)
-        spans = (jobs.spans, gpus.spans, ranks.spans)
-        rooms = [1 + 2 * each["opens"] for each in spans]
-        rooms[0] = rooms[0] + len(parts_of(jobs.coflows)) * (jobs.spans["which"] >= 0)
-        kinds = [*((each["start"], room) for each, room in zip(spans, rooms, strict=True)),
+        kinds = [*((each.table["start"].to_numpy(), 1 + 2 * each.table["opens"].to_numpy())
+                   for each in spans.values()),
                  *((at, np.ones(len(at), np.int64)) for at in (
                      nanoseconds(decisions["time_s"]), links.changes["at"], counts["at"]))]
         kept, cut = _earliest(kinds, most_events - _FIXED, links.until)
         if cut is not None:  # an event per counter is needed to end it
             room = most_events - _FIXED - len(links.names) - len(counters)
             kept, cut = _earliest(kinds, room, links.until)
-        made = cls(result, JobSpans(jobs.spans[kept[0]], jobs.coflows, jobs.computations),
-                   replace(gpus, spans=gpus.spans[kept[1]]),
-                   replace(ranks, spans=ranks.spans[kept[2]]),
-                   LinkRates(links.names, links.used, links.changes[kept[4]], links.until),
-                   counters, counts[kept[5]], decisions[kept[3]], cut)
+        of_decisions, of_links, of_counts = kept[len(spans):]
+        made = cls(result, {group: replace(each, table=each.table[own]) for (group, each), own in
+                            zip(spans.items(), kept, strict=False)},
+                   replace(links, changes=links.changes[of_links]), counters, counts[of_counts],
+                   decisions[of_decisions], cut)
         if cut is not None:
             warnings.warn(NetsimWarning(made.notice()), stacklevel=4)
         return made
@@ -335,14 +325,8 @@ class _Timeline:
     def notice(self) -> str:
         """Describe where a timeline ends early, and what it has."""
         assert self.cut is not None
-        shown = []
-        if table_of(self.result, "coflows") is not None:
-            shown.append(f"{np.count_nonzero(self.jobs.spans['which'] >= 0):,} of "
-                         f"{len(self.jobs.coflows):,} coflows")
-        if self.gpus.names:
-            begun = len(np.unique(self.gpus.spans["which"] // len(STATES)))
-            shown.append(f"{begun:,} of {len(self.gpus.held):,} times that jobs held "
-                         f"{self.gpus.noun}")
+        shown = [f"{each.shown():,} of {each.total:,} {each.things}"
+                 for each in self.spans.values() if each.things]
         times = columns_of(table_of(self.result, "decisions"), ["time_s"])
         if times is not None:
             shown.append(f"{len(self.decisions):,} of {len(times):,} decisions")
@@ -370,16 +354,11 @@ class _Timeline:
             yield _named("thread_name", _POLICY, _DECISIONS, name="decisions")
         if self.cut is not None:
             yield _named("process_labels", _JOBS, _JOBS, labels=self.notice())
-        names = [*self._labels().values()]
-        tracks, after = _tracks(self.jobs.spans, len(names), _FIRST_LANE)
-        yield from _lanes(_JOBS, self.jobs.spans, names, tracks)
-        yield from self._spans(tracks)
-        tracks, after = _tracks(self.gpus.spans, len(self.gpus.names), after)
-        yield from _lanes(_GPUS, self.gpus.spans, self.gpus.names, tracks)
-        yield from self._held(tracks)
-        tracks, _ = _tracks(self.ranks.spans, len(self.ranks.names), after)
-        yield from _lanes(_RANKS, self.ranks.spans, self.ranks.names, tracks)
-        yield from self._computed(tracks)
+        after = _FIRST_LANE
+        for group, spans in self.spans.items():
+            tracks, after = _tracks(spans, after)
+            yield from _lanes(group, spans, tracks)
+            yield from _slices(group, spans, tracks)
         yield from self._marks()
         yield from self._counters()
 
@@ -390,85 +369,19 @@ class _Timeline:
                   _POLICY: f"policy: {run['allocator']['name']}", _LINKS: "links"}
         if not shares_links(run):
             groups = {_JOBS: groups[_JOBS]}
-        if self.ranks.names:
+        if self.spans[_RANKS].owners:
             groups[_RANKS] = "ranks"
         if self.counters:
-            groups[_GPUS] = f"{self.gpus.noun}: {run['scheduler']['name']}"
+            noun = "workers" if on_edge(run) else "GPUs"
+            groups[_GPUS] = f"{noun}: {run['scheduler']['name']}"
         return groups
-
-    def _labels(self) -> dict[int, str]:
-        """The label of each job by its id."""
-        ids, names = (self.result.jobs[name].tolist() for name in ("job", "name"))
-        return {job: f"job {job}" + (f" {name}" if name else "")
-                for job, name in zip(ids, names, strict=True)}
-
-    def _spans(self, tracks: NDArray[np.int64]) -> Iterator[Json]:
-        """Yield an event per span of a job, given the first track of each job."""
-        spans = self.jobs.spans
-        sent = spans["which"] >= 0
-        rows = iter(self.jobs.coflows.iloc[spans["which"][sent]].to_dict("records"))
-        track = tracks[spans["owner"]] + spans["lane"]
-        for which, thread, start, long in zip(
-                spans["which"].tolist(), track.tolist(), microseconds(spans["start"]),
-                microseconds(spans["end"] - spans["start"]), strict=True):
-            if which >= 0:
-                row = next(rows)
-                why = row.get("why")
-                name = str(row["stage"]) + (f" ({why})" if why in _WHY else "")
-                kind = "coflow" if "coflow" in row else name
-                args = _known({key: row[key] for key in _ARGUMENTS if key in row})
-            else:
-                computed = self.jobs.computations[-1 - which]
-                name = kind = "compute"
-                args = {"iteration": computed.iteration, "stage": computed.stage}
-            yield {"name": name, "cat": kind, "ph": "X", "pid": _JOBS, "tid": thread,
-                   "ts": start, "dur": long, "args": args}
-        # After the coflows: viewers nest an event in an earlier one with the same start.
-        yield from self._parts(spans[sent], track[sent])
-
-    def _parts(self, spans: NDArray[np.void], track: NDArray[np.int64]) -> Iterator[Json]:
-        """Yield events within those of coflows: overhead, sending and tail, if longer than 0."""
-        for name, ends in parts_of(self.jobs.coflows).items():
-            start, end = (np.clip(nanoseconds(each)[spans["which"]], spans["start"], spans["end"])
-                          for each in ends)
-            lasts = end > start
-            for thread, at, long in zip(track[lasts].tolist(), microseconds(start[lasts]),
-                                        microseconds((end - start)[lasts]), strict=True):
-                yield {"name": name, "cat": name, "ph": "X", "pid": _JOBS, "tid": thread,
-                       "ts": at, "dur": long, "args": {}}
-
-    def _held(self, tracks: NDArray[np.int64]) -> Iterator[Json]:
-        """Yield an event per state of a job on GPUs, given the first track of each of `names`."""
-        spans, labels, states = self.gpus.spans, self._labels(), [*STATES]
-        rows, state = np.divmod(spans["which"], len(STATES))
-        held = self.gpus.held.iloc[rows]
-        columns = (held[name].tolist() for name in ("job", self.gpus.shown, "reason"))
-        for job, shown, reason, each, thread, start, long in zip(
-                *columns, state.tolist(), (tracks[spans["owner"]] + spans["lane"]).tolist(),
-                microseconds(spans["start"]), microseconds(spans["end"] - spans["start"]),
-                strict=True):
-            name = labels[job] if states[each] == "running" else f"{labels[job]}: {states[each]}"
-            ended = {"ended": reason} if isinstance(reason, str) else {}
-            yield {"name": name, "cat": states[each], "ph": "X", "pid": _GPUS, "tid": thread,
-                   "ts": start, "dur": long, "args": {"job": job, self.gpus.shown: shown} | ended}
-
-    def _computed(self, tracks: NDArray[np.int64]) -> Iterator[Json]:
-        """Yield an event per computation of a rank, given the first track of each."""
-        spans = self.ranks.spans
-        computed = self.ranks.computed.iloc[spans["which"]]
-        for name, iteration, thread, start, long in zip(
-                computed["stage"].astype(str), computed["iteration"].tolist(),
-                (tracks[spans["owner"]] + spans["lane"]).tolist(), microseconds(spans["start"]),
-                microseconds(spans["end"] - spans["start"]), strict=True):
-            yield {"name": name, "cat": "compute", "ph": "X", "pid": _RANKS, "tid": thread,
-                   "ts": start, "dur": long, "args": {"iteration": iteration}}
 
     def _marks(self) -> Iterator[Json]:
         """Yield an event per decision, and one where the timeline ends early."""
         rows = self.decisions.drop(columns="time_s").to_dict("records")
         for at, row in zip(microseconds(nanoseconds(self.decisions["time_s"])), rows, strict=True):
             yield {"name": "decision", "cat": "decision", "ph": "i", "s": "t", "pid": _POLICY,
-                   "tid": _DECISIONS, "ts": at, "args": _known(row)}
+                   "tid": _DECISIONS, "ts": at, "args": known(row)}
         if self.cut is not None:
             yield {"name": self.notice(), "cat": "notice", "ph": "i", "s": "g", "pid": _JOBS,
                    "tid": _JOBS, "ts": microseconds(np.array([self.cut]))[0], "args": {}}
@@ -486,24 +399,35 @@ class _Timeline:
                        "args": {unit: value}}
 
 
-def _tracks(spans: NDArray[np.void], owners: int, first: int) -> tuple[NDArray[np.int64], int]:
-    """Number the first track of each owner of spans, and the first one after all."""
-    lanes = np.zeros(owners, np.int64)
-    np.maximum.at(lanes, spans["owner"], spans["lane"] + 1)
+def _tracks(spans: Spans, first: int) -> tuple[NDArray[np.int64], int]:
+    """Number the track of each span, and the first one after all; owners have as many as lanes."""
+    owner, lane = (spans.table[name].to_numpy() for name in ("owner", "lane"))
+    lanes = np.zeros(len(spans.owners), np.int64)
+    np.maximum.at(lanes, owner, lane + 1)
     ends = first + np.cumsum(lanes)
-    return ends - lanes, first + int(lanes.sum())
+    return (ends - lanes)[owner] + lane, first + int(lanes.sum())
 
 
-def _lanes(group: int, spans: NDArray[np.void], names: Sequence[str], tracks: NDArray[np.int64]
-           ) -> Iterator[Json]:
+def _lanes(group: int, spans: Spans, tracks: NDArray[np.int64]) -> Iterator[Json]:
     """Yield the events that name and order the tracks of a group."""
-    opening = spans[spans["opens"]]
-    track = tracks[opening["owner"]] + opening["lane"]
-    for owner, lane, thread in zip(opening["owner"].tolist(), opening["lane"].tolist(),
-                                   track.tolist(), strict=True):
-        label = names[owner] + (f" ({lane + 1})" if lane else "")
-        yield _named("thread_name", group, thread, name=label)
-        yield _named("thread_sort_index", group, thread, sort_index=thread)
+    opens = spans.table["opens"].to_numpy()
+    for owner, lane, track in zip(*(spans.table.loc[opens, name].tolist()
+                                    for name in ("owner", "lane")), tracks[opens].tolist(),
+                                  strict=True):
+        label = spans.owners[owner] + (f" ({lane + 1})" if lane else "")
+        yield _named("thread_name", group, track, name=label)
+        yield _named("thread_sort_index", group, track, sort_index=track)
+
+
+def _slices(group: int, spans: Spans, tracks: NDArray[np.int64]) -> Iterator[Json]:
+    """Yield an event per span."""
+    table = spans.table
+    start, stop = (table[name].to_numpy() for name in ("start", "stop"))
+    for label, kind, track, at, long, details in zip(
+            table["label"], table["kind"], tracks.tolist(), microseconds(start),
+            microseconds(stop - start), spans.details(), strict=True):
+        yield {"name": label, "cat": kind, "ph": "X", "pid": group, "tid": track, "ts": at,
+               "dur": long, "args": details}
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
@@ -574,9 +498,3 @@ def _all_off(changes: NDArray[np.void], at: int) -> NDArray[np.void]:
 def _named(what: str, group: int, track: int, **args: str | int) -> Json:
     """Build a metadata event, which names, labels or orders a track or a group."""
     return {"name": what, "ph": "M", "pid": group, "tid": track, "args": args}
-
-
-def _known(row: Mapping[Any, Any]) -> Json:
-    """Drop NaN and infinite values, which JSON cannot represent."""
-    return {str(key): value for key, value in row.items()
-            if not isinstance(value, float) or math.isfinite(value)}

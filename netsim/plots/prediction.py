@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from netsim.errors import InputError
 from netsim.plots.style import (
     add_legend,
+    axes_on,
     dress,
     looks,
     name_axes,
-    new_axes,
     require_matplotlib,
     short,
 )
@@ -52,8 +52,7 @@ def error_histogram(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) 
     """
     require_matplotlib(ax)
     bins = _bins(tables)
-    if ax is None:
-        ax = new_axes(height_in=2.1)
+    ax = axes_on(ax, 2.1)
     width = _FILLED / len(tables)
     style = looks(tables)
     for index, (label, table) in enumerate(tables.items()):

@@ -12,18 +12,8 @@ import pandas as pd
 
 from netsim.base.values import as_collection
 from netsim.errors import InputError
-from netsim.plots.gantt import HATCHES, IDLE, NARROW, ROW, draw_spells, merge_close
-from netsim.plots.style import (
-    COLOURS,
-    add_legend,
-    drawable,
-    dress,
-    name_axes,
-    name_rows,
-    new_axes,
-    require_matplotlib,
-    time_axis,
-)
+from netsim.plots.spans import IDLE, NARROW, add_key, draw_rows, draw_spans, in_rows, look_of
+from netsim.plots.style import COLOURS, drawable, require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,32 +68,31 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
     shown = _chosen(sorted(rows), ranks)
     if not shown:
         raise InputError("there is nothing to draw: no rank that is asked for has computed")
-    if ax is None:
-        ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
     kinds = table["stage"].astype(str).map(_kind)
     # Passes have fixed colours, whichever are drawn and come first.
     passes = _PASSES.values() if kinds.isin([*_PASSES.values()]).any() else ()
     listed = list(dict.fromkeys([*passes, *kinds]))
     if len(listed) > len(COLOURS):
         kinds, listed = pd.Series(_ANY, table.index), [_ANY]
-    begin, end = _lives(result, {job for job, _ in shown})
-    for y, (job, rank) in enumerate(shown):
-        ax.broken_barh([(begin, end - begin)], (y - ROW / 2, ROW), facecolor=IDLE)
-        own = table[(table["job"] == job) & (table["rank"] == rank)]
-        own = _joined(own.assign(kind=kinds[own.index]).sort_values("start_s"))
-        for k, kind in enumerate(listed):
-            bars = own[own["kind"] == kind]
-            draw_spells(ax, list(merge_close(bars["start_s"], bars["finish_s"],
-                                             (end - begin) / _SPOTS, (end - begin) * NARROW)),
-                        (y - ROW / 2, ROW), end - begin, facecolor=COLOURS[k], edgecolor="white",
-                        linewidth=0.2, hatch=HATCHES[k])
-    _finish(ax, shown, len(rows), _names(result.jobs, {job for job, _ in shown}))
-    _add_key(ax, {kind: k for k, kind in enumerate(listed) if kind in set(kinds)})
-    ax.set_xlim(begin - 0.01 * (end - begin), end + 0.01 * (end - begin))
+    begin, end = _life(result, {job for job, _ in shown})
+    names = _names(result.jobs, {job for job, _ in shown})
+    one = len(names) == 1
+    ax, span = draw_rows(
+        ax, pd.DataFrame({"begin": begin, "end": end}, index=range(len(shown))),
+        [str(rank) if one else f"{names[job]}: {rank}" for job, rank in shown],
+        "rank" if one else "job: rank",
+        f"; {len(shown):,} of {len(rows):,} ranks" if len(shown) < len(rows) else "", _ROW_IN)
+    table = table.assign(kind=kinds).sort_values("start_s", kind="stable")
+    of_rank = dict(list(table.groupby(["job", "rank"])))
+    spans = [in_rows(_joined(of_rank[row]), y) for y, row in enumerate(shown)]
+    looks = {kind: look_of(k) | {"linewidth": 0.2} for k, kind in enumerate(listed)}
+    draw_spans(ax, pd.concat(spans), looks, span, _SPOTS, NARROW)
+    add_key(ax, [*((kind, looks[kind]) for kind in listed if kind in set(kinds)),
+                 ("idle", {"facecolor": IDLE})])
     return ax
 
 
-def _lives(result: Result, jobs: set[int]) -> tuple[float, float]:
+def _life(result: Result, jobs: set[int]) -> tuple[float, float]:
     """The time at which the first of some jobs arrives, and that at which the last one ends."""
     rows = result.jobs[result.jobs["job"].isin(jobs)]
     ends = rows["finish_s"].fillna(result.run["stopped_at_s"] or np.inf)
@@ -119,7 +108,7 @@ def _joined(computed: pd.DataFrame) -> pd.DataFrame:
     gap = (computed["start_s"] - computed["finish_s"].shift()).abs()
     follows = (part == part.shift()) & (gap <= 1e-9 * computed["finish_s"])
     return computed.groupby((~follows).cumsum(), sort=False).agg(
-        {"start_s": "first", "finish_s": "last", "kind": "first"})
+        begin=("start_s", "first"), end=("finish_s", "last"), kind=("kind", "first"))
 
 
 def _kind(stage: str) -> str:
@@ -145,23 +134,3 @@ def _names(jobs: pd.DataFrame, shown: set[int]) -> dict[int, str]:
     once = {name for name, count in Counter(names.values()).items() if count == 1} - {""}
     return {job: drawable(name if name in once else f"{job} {name}".strip())
             for job, name in names.items()}
-
-
-def _finish(ax: Axes, shown: list[tuple[int, int]], count: int, names: dict[int, str]) -> None:
-    """Label the rows, and say on the axis how many there are."""
-    one = len(names) == 1
-    name_rows(ax, [str(rank) if one else f"{names[job]}: {rank}" for job, rank in shown])
-    name_axes(ax, y="rank" if one else "job: rank")
-    time_axis(ax, f"; {len(shown):,} of {count:,} ranks" if len(shown) < count else "")
-    dress(ax, "both")
-    ax.tick_params(axis="y", length=0, labelsize=6.5)
-    ax.spines["left"].set_visible(False)
-
-
-def _add_key(ax: Axes, kinds: dict[str, int]) -> None:
-    """Add a legend of kinds of stages, given the number of the colour of each."""
-    from matplotlib.patches import Patch
-
-    entries = [Patch(label=drawable(kind), facecolor=COLOURS[k], hatch=HATCHES[k],
-                     edgecolor="white", linewidth=0.2) for kind, k in kinds.items()]
-    add_legend(ax, [*entries, Patch(label="idle", facecolor=IDLE)])

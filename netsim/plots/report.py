@@ -55,56 +55,6 @@ _SIZE, _SCALE = re.compile(r'width="([\d.]+)pt" height="[\d.]+pt"'), 1.6
 
 _SERIES = re.compile(r'<g id="series:([^"]*)"')
 
-_PAGE = Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-:root { color-scheme: light dark; --ink: #222; --page: #fff; --pale: #555; --line: #ddd;
-        --box: #f5f5f5; --failed: #a00; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #ddd; --page: #181818; --pale: #aaa; --line: #444; --box: #262626;
-          --failed: #f88; }
-}
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
-       max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; font-size: .85rem; white-space: nowrap; }
-div.wide { overflow-x: auto; }
-th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
-         vertical-align: top; }
-th { border-bottom: 2px solid #888; } td.text, th.text { text-align: left; }
-td.long { white-space: normal; min-width: 16rem; }
-.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr));
-           gap: 0 1.5rem; align-items: start; }
-.figures > .whole, .figures > .zoom { grid-column: 1 / -1; }
-figure { margin: 1rem 0; } figure svg, figure img { max-width: 100%; height: auto; }
-/* Figures stay dark on light: their colours are chosen for it. */
-figure > svg, figure > img, .zoom > div { background: #fff; color: #222; }
-figcaption { font-size: .85rem; color: var(--pale); }
-pre { background: var(--box); padding: .8rem; overflow-x: auto; font-size: .8rem; }
-.failed { color: var(--failed); }
-.policies { position: sticky; top: 0; background: var(--page); padding: .3rem 0;
-            font-size: .85rem; border-bottom: 1px solid var(--line); z-index: 1; }
-.policies label { margin-right: 1rem; white-space: nowrap; }
-.zoom svg { width: 100%; touch-action: none; user-select: none; cursor: crosshair; }
-.key { font-size: .8rem; } .key span { margin-right: 1rem; white-space: nowrap; }
-.zoom .key svg { width: 24px; cursor: auto; vertical-align: middle; }
-.zoom button { font: inherit; font-size: .8rem; } .off { display: none; }
-</style>
-</head>
-<body>
-<h1>$title</h1>
-$body
-<script>
-$script
-</script>
-</body>
-</html>
-""")
-
 
 def text_of(value: object) -> str:
     """Escape a value for HTML; policies of a script or a notebook have their bare names."""
@@ -113,8 +63,9 @@ def text_of(value: object) -> str:
 
 def page_of(title: str, body: str) -> str:
     """Write a page with a title."""
-    script = read_text(Path(__file__).with_name("report.js"))
-    return _PAGE.substitute(title=text_of(title), body=body, script=script)
+    page, script = (read_text(Path(__file__).with_name(name))
+                    for name in ("report.html", "report.js"))
+    return Template(page).substitute(title=text_of(title), body=body, script=script)
 
 
 def table_of(table: pd.DataFrame) -> str:

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,9 +37,11 @@ NOTE_INK = "#666666"
 
 WIDTH_IN = 3.5  # width of a column of a two-column paper
 
-_LETTER_IN, _SAMPLE_IN = 0.053, 0.38  # width of a letter and of a sample in a legend
+_PADS_IN = 0.14  # space beside axes that matplotlib keeps, and text that is wider in pixels
 
-_WIDE_LETTER_IN = 0.058  # width of a letter of a label that has a line to itself
+_LEGEND_STYLE: Any = {
+    "frameon": False, "fontsize": 7, "labelcolor": INK, "handlelength": 2.2, "borderpad": 0.1,
+    "columnspacing": 1.2, "handletextpad": 0.5, "labelspacing": 0.3}
 
 _MARKERS = "os^DvPX<>*ph"
 
@@ -91,15 +92,14 @@ _LONGER = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 #: Least ratio of the ends of a logarithmic axis: that of times which differ by rounding is wider.
 _LEAST_RATIO = 1.01
 
-#: Seconds from which on labels are long enough to need room, and the width of a digit of theirs.
-_LONG, _DIGIT_IN = 1e4, 0.075
+_LONG = 1e4  # seconds from which on labels are long enough to need room
 
 #: Height of the name of a row, in inches.
 _ROW_NAME_IN = 0.095
 
 #: Space that the label of a tick needs, as a share of an upright axis; how far labels may reach
 #: beyond a panel, as a share of its width; and the width of a letter of theirs.
-_LABEL, _BEYOND, _TICK_LETTER_IN = 0.1, 0.03, 0.057
+_LABEL, _BEYOND, _TICK_LETTER_IN = 0.1, 0.03, 0.06
 
 
 def require_matplotlib(ax: object = None) -> None:
@@ -135,6 +135,11 @@ def new_axes(height_in: float, width_in: float = WIDTH_IN) -> Axes:
     """Create axes on a new figure."""
     axes: Axes = new_figure(height_in, width_in).subplots()
     return axes
+
+
+def axes_on(ax: Axes | None, height_in: float, width_in: float = WIDTH_IN) -> Axes:
+    """The given axes or, if there are none, those of a new figure."""
+    return new_axes(height_in, width_in) if ax is None else ax
 
 
 def colour(index: int) -> str:
@@ -382,39 +387,43 @@ def add_legend(ax: Axes, handles: Sequence[Any] | None = None, beside_in: float 
     `beside_in` is the width in inches of the text at the right of the axes.
     """
     own = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
-    widen_for(ax.figure.canvas.figure, own)
-    ax.legend(handles=own, loc="lower right", bbox_to_anchor=(1, 1),
-              ncols=_columns(ax, own, beside_in), frameon=False, fontsize=7, labelcolor=INK,
-              handlelength=2.2, borderpad=0.1, columnspacing=1.2, handletextpad=0.5,
-              labelspacing=0.3)
-
-
-def widen_for(figure: Figure, handles: Iterable[Any]) -> None:
-    """Widen a figure that `may_grow` if the longest label of a legend would be cut off."""
-    if not may_grow(figure):
-        return
-    letters = max((len(line) for handle in handles
-                   for line in str(handle.get_label()).split("\n")), default=0)
-    figure.set_figwidth(max(figure.get_figwidth(), _WIDE_LETTER_IN * letters + _SAMPLE_IN))
-
-
-def _columns(ax: Axes, handles: Sequence[Any], beside_in: float) -> int:
-    """Choose the number of columns of a legend: as many as fit, but none left empty."""
-    widths = [max(map(len, str(handle.get_label()).split("\n"))) for handle in handles]
     place = ax.get_subplotspec()
-    whole_in = ax.figure.canvas.figure.get_figwidth()
-    room = whole_in / (place.get_gridspec().ncols if place else 1) - beside_in
-    for columns in range(len(widths), 1, -1):
-        short_ones, longer = divmod(len(widths), columns)
-        ends = [0]
-        for column in range(columns):  # matplotlib fills one column after the other
-            ends.append(ends[-1] + short_ones + (column < longer))
-        wide = sum(max(widths[start:end]) for start, end in pairwise(ends))
-        if _LETTER_IN * wide + _SAMPLE_IN * columns <= room:
-            # The same number of rows may need fewer columns.
-            rows = -(-len(widths) // columns)
-            return -(-len(widths) // rows)
-    return 1
+    _add_in_rows(ax, own, beside_in, place.get_gridspec().ncols if place else 1,
+                 loc="lower right", bbox_to_anchor=(1, 1))
+
+
+def legend_above(figure: Figure, handles: Sequence[Any]) -> None:
+    """Place a legend above all panels of a figure."""
+    _add_in_rows(figure, handles, 0.0, 1, loc="outside upper left")
+
+
+def _add_in_rows(to: Axes | Figure, handles: Sequence[Any], beside_in: float, abreast: int,
+                 **place: Any) -> None:
+    """Add a legend with as few rows as have room, `beside_in` inches beside which are taken.
+
+    If even one column has no room on a figure that `may_grow`, the figure is widened. There are
+    `abreast` axes side by side on the figure.
+    """
+    figure: Figure = to.figure.canvas.figure
+    taken_in, legend = beside_in + _PADS_IN, None
+    for rows in range(1, len(handles) + 1):
+        if legend is not None:
+            legend.remove()
+        legend = to.legend(handles=handles, ncols=-(-len(handles) // rows), **_LEGEND_STYLE,
+                           **place)
+        width_in = legend.get_window_extent().width / figure.dpi + taken_in
+        if width_in <= figure.get_figwidth() / abreast:
+            return
+    if legend is not None and may_grow(figure):
+        figure.set_figwidth(max(figure.get_figwidth(), width_in))
+
+
+def text_on(colour: Any) -> str:
+    """The colour of text that is legible on a colour."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(colour)
+    return "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.5 else INK
 
 
 def colour_bar(shown: Any, axes: Sequence[Axes], **place: Any) -> Colorbar:
@@ -460,6 +469,18 @@ def time_axis(ax: Axes, note: str = "") -> None:
     seconds_axis(ax.xaxis, "time", note)
 
 
+def count_over_time(ax: Axes, name: str) -> None:
+    """Label axes of whole numbers from 0 over time; call it when everything is drawn."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.set_ylim(0, None)
+    ax.margins(x=0.02)
+    name_axes(ax, y=name)
+    time_axis(ax)
+    dress(ax, "both")
+    ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+
+
 def unit_of(most: float) -> tuple[str, float]:
     """The unit for times up to some seconds, and its length in seconds."""
     return next((name, length) for name, length, end in _UNITS if most < end)
@@ -470,36 +491,21 @@ def seconds_axis(axis: Axis, name: str, note: str = "") -> None:
 
     Call it when the limits of the axis are final. `note` follows the unit.
     """
+    from matplotlib.ticker import MaxNLocator
+
     low, high = sorted(axis.get_view_interval())
     unit, length = unit_of(high)
     axis.set_label_text(drawable(f"{name} ({unit}){note}"), fontsize=7.5, color=INK)
-    if length > 1 or high >= _LONG:
-        ticks = _room_for_labels(axis, low / length, high / length)
-        axis.set_ticks([tick * length for tick in ticks], [_number(tick) for tick in ticks])
-
-
-def _number(tick: float) -> str:
-    return f"{tick:,.10g}"
-
-
-def _room_for_labels(axis: Axis, low: float, high: float) -> list[float]:
-    """Choose the ticks between two values, as many as there is room for their labels."""
-    from matplotlib.ticker import MaxNLocator
-
-    def between(most: int) -> list[float]:
-        return [tick for tick in MaxNLocator(most).tick_values(low, high) if low <= tick <= high]
-
-    if axis is axis.axes.yaxis:  # labels are one above the other
-        return between(5)
-    width_in = axis.axes.bbox.width / axis.axes.figure.dpi
-    ticks: list[float] = []
-    for most in range(6, 0, -1):
-        ticks = between(most)
-        longest = max((len(_number(tick)) for tick in ticks), default=0)
-        if len(ticks) < 2 or (longest + 1.5) * _DIGIT_IN <= (
-                (ticks[1] - ticks[0]) / (high - low) * width_in):
+    if length == 1 and high < _LONG:
+        return
+    labels: dict[float, str] = {}
+    for most in range(6, 0, -1):  # as many as there is room for
+        ticks = MaxNLocator(most).tick_values(low / length, high / length)
+        labels = {tick * length: f"{tick:,.10g}" for tick in ticks
+                  if low <= tick * length <= high}
+        if len(fitting(axis, labels)) == len(labels):
             break
-    return ticks
+    axis.set_ticks(list(labels), list(labels.values()))
 
 
 def log_seconds(axis: Axis) -> None:
@@ -558,19 +564,12 @@ def fitting(axis: Axis, labels: Mapping[float, str], *, within: bool = False
 
 
 def log_sizes(ax: Axes) -> None:
-    """Make an x axis of bytes logarithmic: 1 kB, 10 kB, and so on; or 1 kB, 1 MB if there are many.
-
-    Call it when its limits are final.
-    """
-    from matplotlib.ticker import FixedLocator, NullLocator
+    """Make an x axis of bytes logarithmic, with labels such as 1 kB and 100 kB."""
+    from matplotlib.ticker import LogLocator, NullLocator
 
     ax.set_xscale("log")
-    low, high = ax.get_xlim()
-    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    most = [decade for decade in decades if len(decades) <= 5 or decade % 3 == 0]
     axis: Axis = ax.xaxis
-    if len(most) > 1:
-        axis.set_major_locator(FixedLocator([10.0**decade for decade in most]))
+    axis.set_major_locator(LogLocator(numticks=5))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda size, _: format_bytes(size))
 

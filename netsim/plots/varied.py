@@ -23,12 +23,12 @@ from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.plots.style import (
     INK,
     Look,
+    drawable,
     dress,
     fitting,
     log_seconds,
     log_values,
     mark_cut_axis,
-    name_axes,
     not_conserving,
     schemes_of,
     seconds_axis,
@@ -38,6 +38,7 @@ from netsim.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.colorbar import Colorbar
 
 #: Roles that a varied setting can have in a figure.
@@ -480,12 +481,10 @@ def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
     """
     ends = [known[name] for name in (y, f"{y}_low", f"{y}_high") if name in known]
     least, most = min(each.min() for each in ends), max(each.max() for each in ends)
-    name, seconds = METRICS.get(y, words(y.removesuffix("_s"))), y.endswith("_s")
     if least > 0 and known[y].max() >= WIDE * known[y].min():
         ax.set_yscale("log")
-        (log_seconds if seconds else log_values)(ax.yaxis)
         dress(ax, "both")
-        name_axes(ax, y=name)
+        _name_values(ax.yaxis, y)
         return
     natural = 1 if y in ("over_lower_bound", "ratio_paper") else 0  # what no run is below
     cut = False
@@ -495,11 +494,19 @@ def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
     elif least > 0:  # from zero, differences could not be seen
         cut = ax.get_ylim()[0] > natural
     dress(ax, "both")
-    name_axes(ax, y=name)
-    if seconds:
-        seconds_axis(ax.yaxis, name)
+    _name_values(ax.yaxis, y)
     if cut:
         mark_cut_axis(ax)
+
+
+def _name_values(axis: Axis, metric: str) -> None:
+    """Name an axis of a metric, and label its values as they suit the scale."""
+    name, seconds = METRICS.get(metric, words(metric.removesuffix("_s"))), metric.endswith("_s")
+    axis.set_label_text(drawable(name), fontsize=7.5, color=INK)
+    if axis.get_scale() == "log":
+        (log_seconds if seconds else log_values)(axis)
+    elif seconds:
+        seconds_axis(axis, name)
 
 
 def shades_of(values: pd.Series) -> dict[str, Any]:
@@ -514,12 +521,5 @@ def shades_of(values: pd.Series) -> dict[str, Any]:
 
 def name_shades(bar: Colorbar, metric: str) -> None:
     """Label a bar of colours with a metric and its values."""
-    from matplotlib.colors import LogNorm
-
-    name, seconds = METRICS.get(metric, words(metric.removesuffix("_s"))), metric.endswith("_s")
-    if isinstance(bar.norm, LogNorm):
-        (log_seconds if seconds else log_values)(bar.ax.yaxis)
     bar.ax.tick_params(labelsize=7, labelcolor=INK)
-    name_axes(bar.ax, y=name)
-    if seconds and not isinstance(bar.norm, LogNorm):
-        seconds_axis(bar.ax.yaxis, name)
+    _name_values(bar.ax.yaxis, metric)

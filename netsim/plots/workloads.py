@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from netsim.edge import EdgeWorkload
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.plan import bytes_of
-from netsim.plots.curves import draw_distribution
+from netsim.plots.curves import distribution
 from netsim.plots.style import (
     COLOURS,
+    count_over_time,
     dress,
     log_seconds,
     log_sizes,
     name_axes,
     new_figure,
     require_matplotlib,
-    time_axis,
 )
 from netsim.workload import Workload, column
 
@@ -92,25 +92,18 @@ def _sizes(workload: Workload | EdgeWorkload) -> NDArray[np.float64]:
 
 def _draw_arrivals(workload: Workload | EdgeWorkload, ax: Axes) -> None:
     """Draw the number of jobs that have arrived over time."""
-    from matplotlib.ticker import MaxNLocator
-
     times, counts = np.unique(np.asarray(column(workload.jobs, "arrival_s")), return_counts=True)
     ax.step([times[0], *times], [0, *np.cumsum(counts)], where="post", color=COLOURS[0],
             linewidth=1.1)
-    ax.set_ylim(0, None)
-    ax.margins(x=0.02)
-    name_axes(ax, y="jobs arrived")
-    time_axis(ax)
+    count_over_time(ax, "jobs arrived")
     if len(times) == 1:
         ax.set_xticks(times)
-    dress(ax, "both")
-    ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
 def _draw_sizes(sizes: NDArray[np.float64], ax: Axes, *, on_edge: bool) -> None:
     """Draw the distribution of the sizes of jobs: seconds of training, or bytes."""
     ax.set_xscale("log")
-    draw_distribution(ax, sizes, color=COLOURS[0], linewidth=1.1)
+    ax.step(*distribution(sizes), where="post", color=COLOURS[0], linewidth=1.1)
     ax.set_ylim(0, 1.02)
     name_axes(ax, "training of a job on one worker" if on_edge else "bytes of a job",
               "share of jobs")

@@ -11,7 +11,7 @@ from netsim.errors import InputError, NotRecordedError
 from netsim.plots.curves import active_curves, timeline
 from netsim.plots.edge_gantt import edge_gantt
 from netsim.plots.edge_usage import worker_curves
-from netsim.plots.gantt import ROW
+from netsim.plots.spans import ROW
 
 pytestmark = pytest.mark.usefixtures("matplotlib")
 
@@ -38,18 +38,16 @@ def coloured(ax, kind: str) -> dict[int, tuple[float, float, float]]:
 
     Areas are divided by the height of a row: 1 is a row that is coloured for a second.
     """
-    found = {}
+    paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     for collection in ax.collections:
-        if tuple(collection.get_facecolor()[0]) != kinds(ax)[kind]:
-            continue
-        area, ends = 0.0, []
-        for path in collection.get_paths():
-            x, y = path.vertices.T
-            area += abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2
-            ends += [x.min(), x.max()]
-        row = round(float(np.mean([y.min(), y.max()])))
-        found[row] = tuple(np.round([min(ends), max(ends), area / ROW], 9).tolist())
-    return found
+        if tuple(collection.get_facecolor()[0]) == kinds(ax)[kind]:
+            for path in collection.get_paths():
+                x, y = path.vertices.T
+                paths.setdefault(round((y.min() + y.max()) / 2), []).append((x, y))
+    return {row: tuple(np.round([
+        min(x.min() for x, _ in own), max(x.max() for x, _ in own),
+        sum(abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) for x, y in own) / 2 / ROW],
+        9).tolist()) for row, own in paths.items()}
 
 
 def test_a_preempted_job_has_a_gap() -> None:

@@ -12,7 +12,6 @@ import netsim
 from netsim import EdgeCloud, EdgeJob
 from netsim.analysis.usage import worker_usage
 from netsim.errors import NetsimWarning, NotRecordedError
-from netsim.plots import lanes
 from netsim.plots.edge_gantt import edge_gantt
 from tests.examples import ALL
 from tests.plots.test_perfetto import by_thread, check_format, kind, ns
@@ -102,7 +101,7 @@ def test_a_stopped_run_ends_where_it_was_stopped() -> None:
 
 def test_many_workers_share_the_track_of_their_server(monkeypatch) -> None:
     """What overlaps is on further tracks."""
-    monkeypatch.setattr(lanes, "MOST_GPUS", 1)
+    monkeypatch.setattr("netsim.plots.spans.MOST_GPUS", 1)
     system = EdgeCloud([["a", "a"], ["b"]])
     spans = by_thread(netsim.timeline(netsim.simulate(system, THREE)), WORKERS)
     assert [*spans] == ["server 0", "server 0 (2)"]

@@ -8,7 +8,8 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, MissingExtraError
 from netsim.plots import style
-from netsim.plots.gantt import IDLE, gantt
+from netsim.plots.gantt import gantt
+from netsim.plots.spans import IDLE
 from netsim.plots.style import COLOURS
 
 pytestmark = pytest.mark.usefixtures("matplotlib")

@@ -14,6 +14,7 @@ from netsim.errors import InputError, MissingExtraError
 from netsim.plots import gpu_gantt as module
 from netsim.plots import style
 from netsim.plots.gpu_gantt import gpu_gantt
+from netsim.plots.spans import time_within
 from netsim.results.result import Result
 
 pytestmark = pytest.mark.usefixtures("matplotlib")
@@ -183,7 +184,7 @@ def test_an_image_holds_all_gpu_seconds():
     held = pd.DataFrame({"row": rng.integers(0, 5, 200), "run_s": ends[:, 0],
                          "stop_s": ends[:, 1]})
     edges = np.linspace(2, 9, 38)
-    covered = module._coverage(held, "running", (5, 37), edges)
+    covered = time_within(held["run_s"], held["stop_s"], edges, held["row"], 5)
     each = np.diff(np.clip(edges[:, None], *ends.T), axis=0)
     for row in range(5):
         own = (held["row"] == row).to_numpy()

@@ -20,8 +20,7 @@ from netsim.analysis.usage import computations
 from netsim.errors import InputError, NetsimWarning, OutputError
 from netsim.jobs.process import StageProcess
 from netsim.plots import perfetto as module
-from netsim.plots.lanes import microseconds
-from netsim.plots.perfetto import save_with_timeline
+from netsim.plots.perfetto import microseconds, save_with_timeline
 from netsim.results.result import Result
 from tests.examples import examples
 
@@ -621,7 +620,7 @@ def test_states_of_gpus_are_slices_of_their_own() -> None:
 def test_servers_are_tracks_where_gpus_are_too_many(monkeypatch) -> None:
     """All states of a segment are on one track; those of several jobs do not overlap."""
     result = paused((2, 6))
-    monkeypatch.setattr("netsim.plots.lanes.MOST_GPUS", 7)
+    monkeypatch.setattr("netsim.plots.spans.MOST_GPUS", 7)
     made = check_format(json.dumps(netsim.timeline(result)))
     tracks = by_thread(made, GPUS)
     assert {name.split(" (")[0] for name in tracks} == {"server 0", "server 1"}
