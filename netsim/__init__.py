@@ -78,7 +78,8 @@ if TYPE_CHECKING:
     from netsim.simulation.events import FaultEvent, RunEvent
     from netsim.simulation.simulation import Simulation, simulate
     from netsim.studies.collective_times import collective_times
-    from netsim.studies.compare import Comparison, compare, load_comparison
+    from netsim.studies.compare import compare
+    from netsim.studies.comparison import Comparison, load_comparison
     from netsim.studies.run import run
     from netsim.studies.sweep import sweep, sweep_experiment
     from netsim.studies.sweep_result import Sweep, load_sweep
@@ -128,7 +129,8 @@ _HOME = {
     "netsim.simulation.events": ("FaultEvent", "RunEvent"),
     "netsim.simulation.simulation": ("Simulation", "simulate"),
     "netsim.studies.collective_times": ("collective_times",),
-    "netsim.studies.compare": ("Comparison", "compare", "load_comparison"),
+    "netsim.studies.compare": ("compare",),
+    "netsim.studies.comparison": ("Comparison", "load_comparison"),
     "netsim.studies.run": ("run",),
     "netsim.studies.sweep": ("sweep", "sweep_experiment"),
     "netsim.studies.sweep_result": ("Sweep", "load_sweep"),

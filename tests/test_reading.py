@@ -15,7 +15,7 @@ from netsim.base.files import confined, open_text, read_bytes, read_text, refusa
 from netsim.edge.files import make_edge_jobs, read_edge_cloud
 from netsim.errors import InputError, NetsimError, SpecError
 from netsim.experiment_file.load import load_experiment
-from netsim.studies.compare import load_comparison, load_folder
+from netsim.studies.comparison import load_comparison, load_folder
 
 PACKAGE = Path(netsim.__file__).parent
 WORKLOADS = PACKAGE.parent / "workloads"

@@ -51,7 +51,7 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
         roles_given,
     )
     from netsim.results.store import folder_names
-    from netsim.studies.compare import kind_of_folder, load_folder
+    from netsim.studies.comparison import kind_of_folder, load_folder
 
     what = kind_of_folder(folder)
     if what == "sweep":  # its default depends on its numbers; loading it reads no table of a run
@@ -84,7 +84,7 @@ def report(folder: str, out: str | None, title: str | None) -> None:
     """
     from netsim.base.tables import read_csv
     from netsim.plots.report import save_report
-    from netsim.studies.compare import load_folder
+    from netsim.studies.comparison import load_folder
 
     results = load_folder(folder)
     claims = Path(folder) / "claims.csv"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from netsim.results.result import Result
-    from netsim.studies.compare import Comparison
+    from netsim.studies.comparison import Comparison
     from netsim.studies.sweep_result import Sweep
 
 

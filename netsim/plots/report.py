@@ -26,7 +26,7 @@ from netsim.plots.pictures import PICTURES, records_lacking
 from netsim.plots.style import WIDTH_IN, looks, require_matplotlib, series_name, series_of, unit_of
 from netsim.plots.varied import METRICS, drawn_together, words
 from netsim.results.result import policies_of
-from netsim.studies.compare import Comparison
+from netsim.studies.comparison import Comparison
 from netsim.studies.sweep_result import Sweep
 from netsim.text import named, visible
 

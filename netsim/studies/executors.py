@@ -1,27 +1,20 @@
-"""Executors of a sweep's runs: this process, a pool of processes, a Dask cluster, or Slurm.
-
-Values are pickled with the classes that a notebook or script defines.
-"""
+"""Executors of a sweep's runs: this process, a pool of processes, those of others, Dask, Slurm."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import logging
 import math
 import os
 import pickle
-import re
 import signal
 import sys
 import tempfile
 import threading
 import time
 import traceback
-import types
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -31,7 +24,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -39,11 +32,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
-import cloudpickle
 import loky
 
 from netsim.base.display import tell_once_by
-from netsim.base.plugins import parse_named
 from netsim.errors import (
     DaskError,
     InputError,
@@ -54,99 +45,7 @@ from netsim.errors import (
 )
 from netsim.results.result import Result
 from netsim.studies.run_store import Files, packed
-
-# --- pickling ------------------------------------------------------------------------------
-
-_MAIN = "__main__"
-
-#: The identifier of a class that cloudpickle draws at random.
-_TRACKER = re.compile("[0-9a-f]{32}")
-
-#: Attributes of a class without effect: its place in a file, and names in the order of a set.
-_INCIDENTAL = ("__firstlineno__", "__static_attributes__")
-
-
-def as_bytes(value: object) -> bytes:
-    """Pickle a value for another process.
-
-    Importable classes and functions are sent by name. Those defined in ``__main__`` or within a
-    function are sent by value, with everything that they refer to. An object that cannot be pickled
-    may raise any exception.
-    """
-    return _pickled(value, cloudpickle.Pickler)
-
-
-def digest_of(value: object, what: str) -> str:
-    """Hash a value to hexadecimal digits, including its class if that is sent by value.
-
-    Equal values may have different digests. `what` names the value in the error if it cannot be
-    sent.
-    """
-    try:
-        return hashlib.sha256(_pickled(value, _Timeless)).hexdigest()
-    except Exception as error:  # an object may raise anything when it is pickled
-        raise InputError(f"{what}: {value!r} cannot be sent to another process: {error}") from error
-
-
-def _pickled(value: object, pickler: type[cloudpickle.Pickler]) -> bytes:
-    try:
-        plain = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)  # much faster than cloudpickle
-        if _MAIN.encode() not in plain:
-            return plain
-    except Exception:  # it has no name, or cannot be pickled at all: cloudpickle will tell
-        pass
-    with io.BytesIO() as file:
-        pickler(file).dump(value)
-        return file.getvalue()
-
-
-class _Timeless(cloudpickle.Pickler):
-    """A pickler whose output is the same in every session; for hashing, not for loading."""
-
-    def reducer_override(self, thing: Any) -> Any:
-        """Leave out properties that differ between sessions that run the same code."""
-        if isinstance(thing, types.CodeType):
-            return tuple, ([thing.co_code, thing.co_consts, thing.co_names, thing.co_varnames,
-                            thing.co_freevars, thing.co_cellvars, thing.co_argcount,
-                            thing.co_posonlyargcount, thing.co_kwonlyargcount, thing.co_flags,
-                            thing.co_exceptiontable],)
-        reduced = super().reducer_override(thing)
-        if not isinstance(thing, type) or not isinstance(reduced, tuple) or len(reduced) < 3:
-            return reduced
-        make, given, (attributes, slots), *rest = reduced
-        given = tuple(None if isinstance(each, str) and _TRACKER.fullmatch(each) else each
-                      for each in given)
-        kept = {name: each for name, each in attributes.items() if name not in _INCIDENTAL}
-        return make, given, (kept, slots), *rest
-
-
-def is_sent_whole(kind: type) -> bool:
-    """Whether other processes cannot import a class, as it is in ``__main__`` or a function."""
-    return kind.__module__ == _MAIN or "<locals>" in kind.__qualname__
-
-
-# --- objects that are named, as "__main__:Class" ---------------------------------------
-def main_classes(values: object) -> dict[str, Any]:
-    """Find the objects of ``__main__`` that some values name, as in ``"__main__:Class"``."""
-    here = vars(sys.modules[_MAIN])
-    names = (parse_named(text)["name"].partition(":") for text in _texts(values)
-             if text.startswith(f"{_MAIN}:"))
-    return {name: here[name] for _, _, name in names if name in here}
-
-
-def _texts(values: object) -> Iterator[str]:
-    if isinstance(values, str):
-        yield values
-    elif isinstance(values, Mapping | list | tuple):
-        each: Iterable[Any] = values.values() if isinstance(values, Mapping) else values
-        for value in each:
-            yield from _texts(value)
-
-
-def put_in_main(classes: Mapping[str, Any]) -> None:
-    """Define the objects that `main_classes` found in this process's ``__main__``."""
-    vars(sys.modules[_MAIN]).update(classes)
-
+from netsim.studies.tasks import as_bytes
 
 # --- tasks ---------------------------------------------------------------------------------
 
@@ -180,6 +79,9 @@ class Failure:
 
 Outcome = Files | Failure
 
+#: The index and the outcome of each run, in order of completion.
+Outcomes = Generator[tuple[int, Outcome], None, None]
+
 
 def _compute(sent: Sequence[bytes | Failure]) -> tuple[list[Outcome], float]:
     """Compute a chunk of runs: the outcome of each, and the seconds that all of them took."""
@@ -208,8 +110,7 @@ def _sent(task: Task) -> bytes | Failure:
 
 def _outcome(task: Task) -> Outcome:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NetsimWarning)  # said when the sweep was prepared
+        with _muted():
             return packed(task.run())
     except NetsimError as error:
         return Failure(described(error))
@@ -217,15 +118,26 @@ def _outcome(task: Task) -> Outcome:
         return Failure(described(error), traceback.format_exc())
 
 
-def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
-    """Compute all runs in this process; yield the index and the outcome of each."""
+@contextmanager
+def _muted() -> Iterator[None]:
+    """Silence netsim's warnings, which were shown when the sweep was prepared."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # all threads share the filters, so they cannot be restored
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NetsimWarning)
+        yield
+
+
+def one_by_one(tasks: Sequence[Task]) -> Outcomes:
+    """Compute all runs in this process, one after the other."""
     for place, task in enumerate(tasks):
         yield place, _outcome(task)
 
 
 # --- processes of this machine ---------------------------------------------------------
-def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]:
-    """Compute all runs in new processes; yield as `one_by_one` does, in order of completion.
+def pooled(tasks: Sequence[Task], workers: int) -> Outcomes:
+    """Compute all runs in new processes.
 
     If a process is killed, its runs are repeated one at a time, to find the one that failed.
     """
@@ -292,9 +204,60 @@ def _end_with_parent(end: Connection) -> None:
     os._exit(1)
 
 
-# --- other machines --------------------------------------------------------------------
-def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcome]]:
-    """Compute all runs on a Dask cluster; yield as `pooled` does.
+# --- executors of others ---------------------------------------------------------------
+def on_executor(tasks: Sequence[Task], executor: Any, jobs: int) -> Outcomes:
+    """Compute all runs with an executor of the user.
+
+    One of `concurrent.futures` gets all runs at once, each in a call of its own. One of submitit
+    gets a number of jobs, which share the runs; if a job fails or is cancelled, each of its runs is
+    repeated in its own job. The executor is not shut down, but calls that have not begun are
+    cancelled on an interruption. BrokenExecutor is raised if the executor breaks.
+    """
+    is_futures = isinstance(executor, Executor)
+    size = 1 if is_futures else -(-len(tasks) // jobs)
+    waiting = deque(enumerate(tasks))
+    with nullcontext() if is_futures else ThreadPoolExecutor(len(tasks)) as threads:
+        begun = _Begun(executor, threads)
+        try:
+            lost = yield from _drain(waiting, begun, partial(int, len(tasks)), size)
+        except (CancelledError, OSError) as error:
+            raise BrokenExecutor(f"executor: {described(error)}") from error
+        finally:
+            begun.cancel()
+    if lost or waiting:
+        raise BrokenExecutor("executor: it is broken, as when one of its processes is killed")
+
+
+class _Begun(Executor):
+    """An executor that can cancel its calls; threads wait for those that are jobs of submitit."""
+
+    def __init__(self, executor: Any, threads: ThreadPoolExecutor | None) -> None:
+        self._executor, self._threads = executor, threads
+        self._calls: list[Any] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit a call; see `concurrent.futures.Executor.submit`."""
+        call = self._executor.submit(fn, *args, **kwargs)
+        self._calls.append(call)
+        return call if self._threads is None else self._threads.submit(call.result)
+
+    def cancel(self) -> None:
+        """Cancel the calls that have not ended."""
+        for call in self._calls:
+            if not call.done():
+                call.cancel()
+
+
+def check_executor(executor: Any) -> None:
+    """Check that an object is an executor of `concurrent.futures` or of submitit."""
+    submitit = sys.modules.get("submitit")  # without it, the object is none of its executors
+    if not isinstance(executor, (Executor, submitit.core.core.Executor) if submitit else Executor):
+        raise InputError("executor: give an executor of concurrent.futures, such as "
+                         f"client.get_executor() of Dask, or one of submitit, not {executor!r}")
+
+
+def on_dask(tasks: Sequence[Task], scheduler: str) -> Outcomes:
+    """Compute all runs on a Dask cluster.
 
     `scheduler` is the address of the Dask scheduler, such as ``"tcp://10.0.0.1:8786"``. Dask itself
     repeats the runs of a worker that is lost. DaskError is raised if the connection is lost.
@@ -364,13 +327,12 @@ class _Cores:
 
 
 def on_slurm(tasks: Sequence[Task], jobs: int, options: Mapping[str, Any], folder: Path
-             ) -> Iterator[tuple[int, Outcome]]:
-    """Compute all runs in a number of jobs of Slurm; yield as `pooled` does.
+             ) -> Outcomes:
+    """Compute all runs in a number of jobs of Slurm; see `on_executor`.
 
-    If a job fails or is cancelled, each of its runs is repeated in its own job. `options` are those
-    of `submitit.AutoExecutor.update_parameters`, and ``cluster``, the executor of submitit,
-    ``"slurm"`` by default. `folder`, for tasks and logs, must be on a file system that all machines
-    share.
+    `options` are those of `submitit.AutoExecutor.update_parameters`, and ``cluster``, the executor
+    of submitit, ``"slurm"`` by default. `folder`, for tasks and logs, must be on a file system that
+    all machines share.
     """
     if find_spec("submitit") is None:
         raise MissingExtraError("submitit", "slurm")
@@ -378,37 +340,11 @@ def on_slurm(tasks: Sequence[Task], jobs: int, options: Mapping[str, Any], folde
 
     given = dict(options)
     try:
-        jobs_of = submitit.AutoExecutor(folder, given.pop("cluster", "slurm"))
-        jobs_of.update_parameters(**given)
+        executor = submitit.AutoExecutor(folder, given.pop("cluster", "slurm"))
+        executor.update_parameters(**given)
     except (AssertionError, NameError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"slurm: {error}") from error
-    size = -(-len(tasks) // jobs)
-    with ThreadPoolExecutor(len(tasks)) as threads:
-        executor = _Jobs(jobs_of, threads)
-        try:
-            yield from _drain(deque(enumerate(tasks)), executor, partial(int, len(tasks)), size)
-        finally:
-            executor.cancel()
-
-
-class _Jobs(Executor):
-    """An executor whose calls are jobs of a cluster, each of which a thread waits for."""
-
-    def __init__(self, jobs: Any, threads: ThreadPoolExecutor) -> None:
-        self._jobs, self._threads = jobs, threads
-        self._begun: list[Any] = []
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit a job; see `concurrent.futures.Executor.submit`."""
-        job = self._jobs.submit(fn, *args, **kwargs)
-        self._begun.append(job)
-        return self._threads.submit(job.result)
-
-    def cancel(self) -> None:
-        """Cancel the jobs that have not ended."""
-        for job in self._begun:
-            if not job.done():
-                job.cancel()
+    return on_executor(tasks, executor, jobs)
 
 
 # --- what all share -------------------------------------------------------------------

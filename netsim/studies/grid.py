@@ -39,12 +39,13 @@ from netsim.studies.code_version import (
     own_modules,
     version_of_run,
 )
-from netsim.studies.executors import digest_of, main_classes
 from netsim.studies.tasks import (
     CallTask,
     ExperimentTask,
     SentTask,
+    digest_of,
     digest_of_file,
+    main_classes,
     policies_of_call,
 )
 from netsim.text import bare_names

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,17 @@ from netsim.network import Topology
 from netsim.simulation.progress import show_runs
 from netsim.simulation.run import interrupt_with_status
 from netsim.studies.code_version import code_version
-from netsim.studies.executors import Failure, Outcome, Task, on_dask, on_slurm, one_by_one, pooled
+from netsim.studies.executors import (
+    Failure,
+    Outcomes,
+    Task,
+    check_executor,
+    on_dask,
+    on_executor,
+    on_slurm,
+    one_by_one,
+    pooled,
+)
 from netsim.studies.grid import (
     Policy,
     SweepRun,
@@ -61,8 +72,8 @@ _LISTS = ("record", "events")
 def sweep(network: Any, workload: Any, *,
           allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
           seed: int | Iterable[int] = 0, points: int | Points | None = None, workers: int = 1,
-          folder: str | Path | None = None, resume: bool = True, dask: str | None = None,
-          slurm: Mapping[str, Any] | None = None,
+          folder: str | Path | None = None, resume: bool = True, executor: Any = None,
+          dask: str | None = None, slurm: Mapping[str, Any] | None = None,
           progress: bool | Callable[[int, int, int], None] = True, **settings: Any) -> Sweep:
     """Simulate all combinations of arguments that are given as lists, for every seed.
 
@@ -84,12 +95,16 @@ def sweep(network: Any, workload: Any, *,
         results are kept until the `Sweep` is deleted.
     resume : bool
         Whether to use runs stored in the folder. If False, they are removed.
+    executor : Executor, optional
+        An executor of `concurrent.futures` that computes the runs instead of local processes, such
+        as that of a Dask client, or one of submitit, which computes them in `workers` jobs. It is
+        not shut down, and must have the same versions of Python and netsim.
     dask : str, optional
-        Address of a Dask scheduler, whose workers compute the runs instead of local processes.
-        While the scheduler has no workers, the sweep issues warnings and waits.
+        Address of a Dask scheduler, as a shorthand for its executor. While the scheduler has no
+        workers, the sweep issues warnings and waits.
     slurm : mapping, optional
-        Have Slurm compute the runs, in `workers` jobs with these options of submitit, such as
-        ``{"timeout_min": 60, "slurm_partition": "short"}``. All machines must see the folder.
+        Options of submitit, such as ``{"timeout_min": 60, "slurm_partition": "short"}``, as a
+        shorthand for its executor of Slurm jobs. All machines must see the folder.
     progress : bool or callable
         Whether to show progress on a terminal or in a notebook; or a function to call with the
         numbers of runs done, failed, and in total.
@@ -109,8 +124,9 @@ def sweep(network: Any, workload: Any, *,
         If an argument is invalid, or the folder belongs to another sweep.
     OutputError
         If the folder cannot be written.
-    DaskError
-        If the connection to the Dask scheduler is lost. The same call continues the sweep.
+    DaskError, concurrent.futures.BrokenExecutor
+        If the connection to the Dask scheduler is lost, or the executor breaks. The same call
+        continues the sweep.
 
     Examples
     --------
@@ -137,7 +153,7 @@ def sweep(network: Any, workload: Any, *,
     check_points(vary, drawn)
     runs = runs_of_calls(fixed, vary, seeds, drawn)
     return run_sweep(runs, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
-                     resume=resume, dask=dask, slurm=slurm, progress=progress,
+                     resume=resume, executor=executor, dask=dask, slurm=slurm, progress=progress,
                      units=_units(vary))
 
 
@@ -204,7 +220,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      vary: Mapping[str, Any] | Sequence[Mapping[str, Any]]
                      | None = None, *, seeds: int | Sequence[int] | None = None,
                      points: int | Points | None = None, workers: int = 1,
-                     folder: str | Path | None = None, resume: bool = True,
+                     folder: str | Path | None = None, resume: bool = True, executor: Any = None,
                      dask: str | None = None, slurm: Mapping[str, Any] | None = None,
                      progress: bool | Callable[[int, int, int], None] = True,
                      only: Callable[[Mapping[str, Any]], bool] | None = None,
@@ -227,7 +243,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
         has its own seed, it is the same for all seeds.
     points : int or Points, optional
         The number of points drawn from ranges, and the method; by default as the file says.
-    workers, folder, resume, dask, slurm, progress
+    workers, folder, resume, executor, dask, slurm, progress
         As for `sweep`.
     only : callable, optional
         Whether to run a combination, given the values of what its grid varies. Others that a folder
@@ -243,7 +259,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     ------
     SpecError
         If there is nothing to vary, or a combination, which the message names, is invalid.
-    InputError, OutputError, DaskError
+    InputError, OutputError, DaskError, concurrent.futures.BrokenExecutor
         As `sweep` does.
 
     Examples
@@ -264,8 +280,8 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     if not runs:
         raise SpecError(["sweep: there is nothing to run: only() refuses all combinations"])
     return run_sweep(runs, tuple(runs[0].varied), common_keys(draft), folder=folder,
-                     workers=workers, resume=resume, dask=dask, slurm=slurm, progress=progress,
-                     baseline=_baseline(draft, runs),
+                     workers=workers, resume=resume, executor=executor, dask=dask, slurm=slurm,
+                     progress=progress, baseline=_baseline(draft, runs),
                      units={key: unit for _, grid in grids for key, unit in
                             _units(grid.vary).items()}, is_part=only is not None, reuse=reuse)
 
@@ -305,8 +321,9 @@ def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
 
 
 def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mapping[str, Any], *,
-              folder: str | Path | None, workers: int, resume: bool, dask: str | None,
-              slurm: Mapping[str, Any] | None, progress: bool | Callable[[int, int, int], None],
+              folder: str | Path | None, workers: int, resume: bool, executor: Any,
+              dask: str | None, slurm: Mapping[str, Any] | None,
+              progress: bool | Callable[[int, int, int], None],
               baseline: str | None = None, units: Mapping[str, str] = MappingProxyType({}),
               is_part: bool = False, reuse: Sequence[str | Path] = ()) -> Sweep:
     """Compute the runs of a sweep that are not stored yet, and load the whole sweep.
@@ -318,6 +335,10 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
     workers = as_whole(workers, "workers", 1)
     if dask is not None and slurm is not None:
         raise InputError("give either dask or slurm, not both")
+    if executor is not None:
+        check_executor(executor)
+        if dask is not None or slurm is not None:
+            raise InputError("give either executor, or dask or slurm, which make one")
     if slurm is not None and folder is None:
         raise InputError("slurm: give a folder that all machines see, for the files that jobs "
                          "need")
@@ -337,7 +358,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
         store.take_over([run.key for run in runs], reuse if resume else ())
         kept = ("; none is kept, as there is no folder" if scratch is not None else
                 f" and are kept in {store.folder}; the same command goes on")
-        outcomes = partial(_outcomes, workers=workers, dask=dask, slurm=slurm,
+        outcomes = partial(_outcomes, workers=workers, executor=executor, dask=dask, slurm=slurm,
                            folder=store.folder / "slurm")
         failures = _do_missing(runs, store, outcomes, progress, kept)
         save_failures(store, failures)
@@ -347,12 +368,12 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
 
 
 def _do_missing(runs: Sequence[SweepRun], store: RunStore,
-                outcomes: Callable[[Sequence[SweepRun]], Iterator[tuple[int, Outcome]]],
+                outcomes: Callable[[Sequence[SweepRun]], Outcomes],
                 progress: bool | Callable[[int, int, int], None], kept: str
                 ) -> list[tuple[SweepRun, Failure]]:
     """Compute the runs that are not stored yet; return those that fail, in order.
 
-    An interruption, or the loss of a Dask cluster, reports how many runs had finished, and `kept`.
+    An interruption, or the loss of the executor, reports how many runs had finished, and `kept`.
     """
     missing = [run for run in runs if store.summary(run.key) is None]
     failures: dict[str, tuple[SweepRun, Failure]] = {}
@@ -362,8 +383,9 @@ def _do_missing(runs: Sequence[SweepRun], store: RunStore,
         return f"{ended:,} of {len(runs):,} runs had ended{kept}" if ended else "no run had ended"
 
     with (interrupt_with_status(so_far), _saying(so_far),
-          show_runs(progress, len(runs), ended) as report):
-        for place, outcome in outcomes(missing):
+          show_runs(progress, len(runs), ended) as report,
+          closing(outcomes(missing)) as computed):
+        for place, outcome in computed:
             run = missing[place]
             if isinstance(outcome, Failure):
                 failures[run.key] = (run, outcome)
@@ -376,23 +398,28 @@ def _do_missing(runs: Sequence[SweepRun], store: RunStore,
 
 @contextmanager
 def _saying(what: Callable[[], str]) -> Iterator[None]:
-    """Add the progress of the sweep to the error for a lost Dask cluster."""
+    """Add the progress of the sweep to the error for a lost Dask cluster or a broken executor."""
     try:
         yield
-    except DaskError as error:
-        raise DaskError(f"{error}; {what()}") from error
+    except (DaskError, BrokenExecutor) as error:
+        raise type(error)(f"{error}; {what()}") from error
 
 
-def _outcomes(runs: Sequence[SweepRun], workers: int, dask: str | None,
-              slurm: Mapping[str, Any] | None, folder: Path) -> Iterator[tuple[int, Outcome]]:
+def _outcomes(runs: Sequence[SweepRun], workers: int, executor: Any, dask: str | None,
+              slurm: Mapping[str, Any] | None, folder: Path) -> Outcomes:
+    """Compute runs where the arguments of `sweep` say."""
+    if not runs:
+        return
     tasks: list[Task] = [run.sent for run in runs]
-    if not tasks:
-        return iter(())
-    if dask is not None:
-        return on_dask(tasks, dask)
-    if slurm is not None:
-        return on_slurm(tasks, min(workers, len(tasks)), slurm, folder)
-    if workers == 1:
-        return one_by_one(tasks)
-    compile_for(filter(None, (allocator_of(run.task) for run in runs)), workers)
-    return pooled(tasks, min(workers, len(tasks)))
+    most = min(workers, len(tasks))
+    if executor is not None:
+        yield from on_executor(tasks, executor, most)
+    elif dask is not None:
+        yield from on_dask(tasks, dask)
+    elif slurm is not None:
+        yield from on_slurm(tasks, most, slurm, folder)
+    elif workers == 1:
+        yield from one_by_one(tasks)
+    else:
+        compile_for(filter(None, (allocator_of(run.task) for run in runs)), workers)
+        yield from pooled(tasks, most)

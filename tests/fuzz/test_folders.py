@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import netsim
 from netsim.plots.pictures import PICTURES, draw_picture
 from netsim.plots.report import save_report
-from netsim.studies.compare import compare_experiment, kind_of_folder, load_folder
+from netsim.studies.compare import compare_experiment
+from netsim.studies.comparison import kind_of_folder, load_folder
 from netsim.studies.sweep import sweep_experiment
 
 from .harness import Guard, fuzzed

@@ -14,7 +14,8 @@ import pytest
 import netsim
 from netsim.errors import InputError, OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
-from netsim.studies.compare import Comparison, compare_experiment
+from netsim.studies.compare import compare_experiment
+from netsim.studies.comparison import Comparison
 from netsim.studies.grid import label_in, label_of
 from netsim.text import bare_names
 

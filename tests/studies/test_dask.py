@@ -51,6 +51,16 @@ def test_a_cluster_gives_the_same_bytes_as_this_machine(cluster, tmp_path):
 
 
 @exhaustive
+def test_the_executor_of_a_client_gives_the_same_bytes(cluster, tmp_path, distributed):
+    with distributed.Client(cluster) as client:
+        found = netsim.sweep_experiment("demo", GRID, folder=tmp_path / "cluster",
+                                        executor=client.get_executor())
+    assert (len(found.table), len(found.failures)) == (6, 0)
+    netsim.sweep_experiment("demo", GRID, folder=tmp_path / "here")
+    assert tables(tmp_path / "cluster") == tables(tmp_path / "here")
+
+
+@exhaustive
 def test_a_worker_that_is_killed_in_the_middle_costs_nothing(cluster, tmp_path, distributed):
     with distributed.Client(cluster) as client:
         victims = list(client.run(os.getpid).values())

@@ -10,7 +10,7 @@ import pytest
 import netsim
 from netsim.errors import InputError
 from netsim.results.store import folder_names
-from netsim.studies.compare import KINDS, kind_of_folder, load_comparison, load_folder
+from netsim.studies.comparison import KINDS, kind_of_folder, load_comparison, load_folder
 
 LABELS = {"a b": "parrot", "a (b)": "lccf", "summary.json": "maxmin", "A b": "srpt"}
 

@@ -42,6 +42,20 @@ def test_jobs_give_the_same_bytes_as_this_process(tmp_path):
     assert len([*(tmp_path / "jobs" / "slurm").glob("*_result.pkl")]) == 2
 
 
+@exhaustive
+def test_an_executor_of_submitit_gives_the_same_bytes(tmp_path):
+    import submitit
+
+    executor = submitit.AutoExecutor(tmp_path / "logs", "local")
+    executor.update_parameters(timeout_min=10)
+    found = netsim.sweep_experiment("demo", GRID, folder=tmp_path / "jobs", workers=2,
+                                    executor=executor)
+    assert (len(found.table), len(found.failures)) == (4, 0)
+    assert len([*(tmp_path / "logs").glob("*_result.pkl")]) == 2
+    netsim.sweep_experiment("demo", GRID, folder=tmp_path / "here")
+    assert tables(tmp_path / "jobs") == tables(tmp_path / "here")
+
+
 class Dies(netsim.Allocator):
     """An allocator that ends the process that asks it."""
 
