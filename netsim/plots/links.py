@@ -233,6 +233,8 @@ def _common(names: Sequence[str]) -> str:
 
 # --- strips --------------------------------------------------------------------------------
 
+#: For so many links, loads are added up by interval at a time.
+_AT_A_TIME = 1000
 
 def _new_strips(rows: Sequence[_StripRow], strips: int) -> list[Axes]:
     """Make axes on a new figure, which is wider for long names."""
@@ -270,13 +272,16 @@ def _over_time(loads: pd.DataFrame, rows: Sequence[_StripRow], edges: Floats) ->
 
     The result has shape (rows, intervals).
     """
-    number = {link: k for k, link in enumerate(link for row in rows for link in row.links)}
-    loads = loads[loads["link"].isin(number)]
-    means = time_within(loads["start_s"], loads["end_s"], edges,
-                        loads["link"].map(number).to_numpy(np.int64), len(number),
-                        loads["load"].to_numpy()) / np.diff(edges)
-    of_rows = np.split(means, np.cumsum([len(row.links) for row in rows])[:-1])
-    return np.stack([of_links.max(axis=0) for of_links in of_rows])
+    found = np.zeros((len(rows), len(edges) - 1))
+    for strip, row in zip(found, rows, strict=True):
+        for first in range(0, len(row.links), _AT_A_TIME):
+            number = {link: k for k, link in enumerate(row.links[first:first + _AT_A_TIME])}
+            own = loads[loads["link"].isin(number)]
+            means = time_within(own["start_s"], own["end_s"], edges,
+                                own["link"].map(number).to_numpy(np.int64), len(number),
+                                own["load"].to_numpy())
+            np.maximum(strip, means.max(axis=0) / np.diff(edges), out=strip)
+    return found
 
 
 def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_StripRow]) -> None:

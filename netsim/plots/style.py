@@ -404,17 +404,24 @@ def _add_in_rows(to: Axes | Figure, handles: Sequence[Any], beside_in: float, ab
     If even one column has no room on a figure that `may_grow`, the figure is widened. There are
     `abreast` axes side by side on the figure.
     """
+    if not handles:
+        return
     figure: Figure = to.figure.canvas.figure
-    taken_in, legend = beside_in + _PADS_IN, None
+    column = to.legend(handles=handles, **_LEGEND_STYLE, **place)
+    texts = [text.get_window_extent().width for text in column.get_texts()]
+    beside = column.get_window_extent().width - max(texts)
+    between = figure.dpi * _LEGEND_STYLE["fontsize"] / 72 * sum(
+        _LEGEND_STYLE[name] for name in ("handlelength", "handletextpad", "columnspacing"))
+    column.remove()
     for rows in range(1, len(handles) + 1):
-        if legend is not None:
-            legend.remove()
-        legend = to.legend(handles=handles, ncols=-(-len(handles) // rows), **_LEGEND_STYLE,
-                           **place)
-        width_in = legend.get_window_extent().width / figure.dpi + taken_in
+        columns = -(-len(handles) // rows)
+        parts = np.array_split(texts, columns)  # as matplotlib does
+        width = sum(map(max, parts)) + beside + (columns - 1) * between
+        width_in = width / figure.dpi + beside_in + _PADS_IN
         if width_in <= figure.get_figwidth() / abreast:
-            return
-    if legend is not None and may_grow(figure):
+            break
+    to.legend(handles=handles, ncols=columns, **_LEGEND_STYLE, **place)
+    if columns == 1 and may_grow(figure):
         figure.set_figwidth(max(figure.get_figwidth(), width_in))
 
 

@@ -237,6 +237,8 @@ def _shared_links(run: EdgeRun) -> str | None:
 
 def _only_chunks(run: EdgeRun) -> str | None:
     only_chunks = f"transport {_name_of(run.transport)!r} is for schedulers of chunks"
+    if not hasattr(run.transport, "backend"):
+        return only_chunks
     return getattr(run.transport, "why_not_whole", only_chunks)
 
 

@@ -205,27 +205,32 @@ def _end_with_parent(end: Connection) -> None:
 
 
 # --- executors of others ---------------------------------------------------------------
-def on_executor(tasks: Sequence[Task], executor: Any, jobs: int) -> Outcomes:
+class ExecutorError(NetsimError, BrokenExecutor):
+    """An executor of the user broke, or takes no calls."""
+
+
+def on_executor(tasks: Sequence[Task], executor: Any, jobs: int, key: str = "executor"
+                ) -> Outcomes:
     """Compute all runs with an executor of the user.
 
     One of `concurrent.futures` gets all runs at once, each in a call of its own. One of submitit
     gets a number of jobs, which share the runs; if a job fails or is cancelled, each of its runs is
     repeated in its own job. The executor is not shut down, but calls that have not begun are
-    cancelled on an interruption. BrokenExecutor is raised if the executor breaks.
+    cancelled on an interruption. If it breaks, the error names `key`.
     """
     is_futures = isinstance(executor, Executor)
     size = 1 if is_futures else -(-len(tasks) // jobs)
     waiting = deque(enumerate(tasks))
-    with nullcontext() if is_futures else ThreadPoolExecutor(len(tasks)) as threads:
+    with (_muted(), nullcontext() if is_futures else ThreadPoolExecutor(len(tasks)) as threads):
         begun = _Begun(executor, threads)
         try:
             lost = yield from _drain(waiting, begun, partial(int, len(tasks)), size)
-        except (CancelledError, OSError) as error:
-            raise BrokenExecutor(f"executor: {described(error)}") from error
+        except (CancelledError, OSError, RuntimeError) as error:
+            raise ExecutorError(f"{key}: {described(error)}") from error
         finally:
             begun.cancel()
     if lost or waiting:
-        raise BrokenExecutor("executor: it is broken, as when one of its processes is killed")
+        raise ExecutorError(f"{key}: it is broken, as when one of its processes is killed")
 
 
 class _Begun(Executor):
@@ -233,17 +238,20 @@ class _Begun(Executor):
 
     def __init__(self, executor: Any, threads: ThreadPoolExecutor | None) -> None:
         self._executor, self._threads = executor, threads
-        self._calls: list[Any] = []
+        self._calls: set[Any] = set()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit a call; see `concurrent.futures.Executor.submit`."""
         call = self._executor.submit(fn, *args, **kwargs)
-        self._calls.append(call)
-        return call if self._threads is None else self._threads.submit(call.result)
+        self._calls.add(call)
+        future: Future[Any] = (call if self._threads is None
+                               else self._threads.submit(call.result))
+        future.add_done_callback(lambda _: self._calls.discard(call))  # it holds a result
+        return future
 
     def cancel(self) -> None:
         """Cancel the calls that have not ended."""
-        for call in self._calls:
+        for call in [*self._calls]:
             if not call.done():
                 call.cancel()
 
@@ -344,7 +352,7 @@ def on_slurm(tasks: Sequence[Task], jobs: int, options: Mapping[str, Any], folde
         executor.update_parameters(**given)
     except (AssertionError, NameError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"slurm: {error}") from error
-    return on_executor(tasks, executor, jobs)
+    return on_executor(tasks, executor, jobs, "slurm")
 
 
 # --- what all share -------------------------------------------------------------------

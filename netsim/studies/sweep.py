@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -412,7 +413,10 @@ def _outcomes(runs: Sequence[SweepRun], workers: int, executor: Any, dask: str |
         return
     tasks: list[Task] = [run.sent for run in runs]
     most = min(workers, len(tasks))
+    allocators = filter(None, (allocator_of(run.task) for run in runs))
     if executor is not None:
+        if isinstance(executor, ProcessPoolExecutor):  # which would compile in each process
+            compile_for(allocators, os.cpu_count() or 1)
         yield from on_executor(tasks, executor, most)
     elif dask is not None:
         yield from on_dask(tasks, dask)
@@ -421,5 +425,5 @@ def _outcomes(runs: Sequence[SweepRun], workers: int, executor: Any, dask: str |
     elif workers == 1:
         yield from one_by_one(tasks)
     else:
-        compile_for(filter(None, (allocator_of(run.task) for run in runs)), workers)
+        compile_for(allocators, workers)
         yield from pooled(tasks, most)

@@ -3,6 +3,9 @@
 import multiprocessing
 import os
 import threading
+import warnings
+import weakref
+from collections import deque
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -14,7 +17,7 @@ from concurrent.futures import (
 import pytest
 
 import netsim
-from netsim.errors import InputError
+from netsim.errors import InputError, NetsimError
 from tests.pairs import exhaustive
 
 GRID = {"allocator": ["parrot", "lccf"], "network.capacity": ["10Gbps", "40Gbps"]}
@@ -101,6 +104,61 @@ def test_a_broken_executor_ends_the_sweep_and_a_second_call_goes_on(at_once, her
     assert len(netsim.load_sweep(tmp_path / "s").table) == 1
     netsim.sweep_experiment("demo", GRID, folder=tmp_path / "s")
     assert tables(tmp_path / "s") == here
+
+
+def test_an_executor_that_takes_no_calls_is_an_error_of_netsim():
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(NetsimError, match=r"executor: RuntimeError: .* after shutdown; no run had"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", seed=[0, 1], executor=executor)
+
+
+class OneByOne(Executor):
+    """Computes the next call when it is told to, and does not keep it."""
+
+    def __init__(self):
+        self.waiting, self.alive = deque(), weakref.WeakSet()
+
+    def submit(self, fn, /, *args, **kwargs):
+        """See `concurrent.futures.Executor.submit`."""
+        call = Future()
+        self.alive.add(call)
+        self.waiting.append((call, fn, args))
+        if len(self.alive) == 1:
+            self.compute()
+        return call
+
+    def compute(self):
+        """Compute the next call, if there is one."""
+        if self.waiting:
+            call, fn, args = self.waiting.popleft()
+            call.set_result(fn(*args))
+
+
+def test_results_that_are_stored_are_not_kept_in_memory():
+    """At the end of each run, those that wait are there, and that one."""
+    executor, alive = OneByOne(), []
+
+    def progress(done, failed, total):
+        alive.append(len(executor.alive))
+        executor.compute()
+
+    netsim.sweep("parrot-fig2", "parrot-fig2", seed=range(4), executor=executor,
+                 progress=progress)
+    assert alive[0] == 4
+    assert alive[-1] < 3
+
+
+def test_warnings_are_shown_once_where_runs_are_threads(recwarn):
+    class Warns(netsim.Allocator):
+        def allocate(self, view):
+            warnings.warn(netsim.errors.NetsimWarning("said in a run"), stacklevel=1)
+            return netsim.Allocation(order=view.total.argsort())
+
+    with ThreadPoolExecutor(2) as executor:
+        netsim.sweep("parrot-fig2", "parrot-fig2", seed=[0, 1], allocator=[Warns()],
+                     executor=executor)
+    assert not [each for each in recwarn if "said in a run" in str(each.message)]
 
 
 class Dies(netsim.Allocator):
