@@ -132,9 +132,9 @@ class TimedExecution(Execution):
         #: What ends each running job. Two starts may be at one instant.
         self._timers: dict[int, Any] = {}
 
+    @abstractmethod
     def seconds(self, job: int, gpus: Ints) -> float:
         """The time per iteration of a job on some GPUs, given in order of ranks."""
-        raise NotImplementedError
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Make room for a job that has not arrived; see `Execution`."""

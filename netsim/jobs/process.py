@@ -8,6 +8,7 @@ paused, and be held by others. Iterations of operations overlap, and computation
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
@@ -73,7 +74,7 @@ class _Resumed(NamedTuple):
     kept_on_wire: float
 
 
-class JobProcess:
+class JobProcess(ABC):
     """Runs a job, iteration by iteration, once `arrive` has been called; see `process_of`.
 
     A job whose stages form a chain, or whose operations need not take turns, is handed over to the
@@ -190,12 +191,12 @@ class JobProcess:
             self._go_on(progress)
         return lost_s
 
+    @abstractmethod
     def _begin_iteration(self) -> None:
         """Begin, or repeat, the first iteration that is not complete."""
-        raise NotImplementedError
 
     def _go_on(self, progress: Progress) -> None:
-        """Continue the current iteration where it was paused."""
+        """Continue the current iteration where it was paused, for processes that `pause` pauses."""
         raise NotImplementedError
 
     # --- coflows --------------------------------------------------------------------------
@@ -213,9 +214,9 @@ class JobProcess:
             self.start_s = transfer.start_s
         self._arrived(at, transfer)
 
+    @abstractmethod
     def _arrived(self, at: _At, transfer: CoflowEvent) -> None:
         """Continue after a coflow."""
-        raise NotImplementedError
 
     def _complete(self, done: CompletedCoflow) -> None:
         """Note a coflow that is complete, though it may have to be repeated."""

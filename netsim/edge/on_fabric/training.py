@@ -7,6 +7,7 @@ In mode ``"fluid"``, gradients flow continuously while a chunk trains. In modes 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +24,7 @@ from netsim.workload import Flows
 _ROUNDING = 1e-9
 
 
-class TrainingMode:
+class TrainingMode(ABC):
     """Base of the modes: trains chunks, each on a worker of its own, and reports by `Callbacks`.
 
     After each mini-batch, it reports a pause, in which the worker may be given to another chunk.
@@ -33,31 +34,31 @@ class TrainingMode:
     def __init__(self, traffic: EdgeTraffic) -> None:
         self._traffic = traffic
 
+    @abstractmethod
     def restart(self, chunk: int, batches: float) -> None:
         """Set the number of mini-batches left of a chunk that is not training."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begin(self, chunk: int, host: int, ps: int) -> None:
         """Prepare to train a chunk on a host, with a PS on host `ps`, once `go` is called.
 
         Chunks that exchange in rings have no use for `ps`.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def go(self) -> None:
         """Start or continue all chunks that are prepared or paused."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stop(self, chunk: int) -> bool:
         """Stop a chunk; return whether it stopped at once. If not, `Callbacks.stopped` tells when.
 
         In mode ``"sync"``, a chunk that stops at once also stops the other chunks of its round.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def left(self, chunk: int) -> float:
         """The number of mini-batches that a chunk in training has left, with fractions."""
-        raise NotImplementedError
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
         """The rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
