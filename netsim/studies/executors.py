@@ -244,10 +244,13 @@ class _Begun(Executor):
         """Submit a call; see `concurrent.futures.Executor.submit`."""
         call = self._executor.submit(fn, *args, **kwargs)
         self._calls.add(call)
-        future: Future[Any] = (call if self._threads is None
-                               else self._threads.submit(call.result))
-        future.add_done_callback(lambda _: self._calls.discard(call))  # it holds a result
-        return future
+        # What has ended is dropped, as it holds a result; its callback must not refer to it.
+        if self._threads is None:
+            call.add_done_callback(self._calls.discard)
+            return call
+        waits = self._threads.submit(call.result)
+        waits.add_done_callback(lambda _: self._calls.discard(call))
+        return waits
 
     def cancel(self) -> None:
         """Cancel the calls that have not ended."""
