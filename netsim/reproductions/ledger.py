@@ -174,9 +174,12 @@ class Paper(_LedgerTable):
         return next((row for row in self.rows if row.id == identity), None)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Make a table for the page of each setting, and one of rows without a setting, by name."""
+        """Make a table for the page of each setting, and one of rows without a setting, by name.
+
+        Claims are not in them: a page has their values in tables of its own.
+        """
         parts: dict[str, list[Statement]] = {}
-        for row in (*self.rows, *self.claims):
+        for row in self.rows:
             parts.setdefault(f"{self.name}-{row.setting}" if row.setting else self.name,
                              []).append(row)
         return {name: pd.DataFrame([self._shown(row) for row in rows])
@@ -184,10 +187,9 @@ class Paper(_LedgerTable):
 
     def _shown(self, row: Statement) -> dict[str, str]:
         outcome = self.outcome(row)
-        return {"": row.id, "statement": row.text if row.id else f"*Ours:* {row.text}",
-                "where": row.where, "measured": outcome.shown, "holds if": str(
-                    row.bounds(row.rule)) if row.rule else "", "verdict": outcome.verdict,
-                "why": row.why or row.withheld or row.scope}
+        return {"": row.id, "statement": row.text, "where": row.where, "measured": outcome.shown,
+                "holds if": str(row.bounds(row.rule)) if row.rule else "",
+                "verdict": outcome.verdict, "why": row.why or row.withheld or row.scope}
 
     def figure(self, setting: str) -> Axes:
         """Draw the figure of a setting from its kept runs, with the numbers of the paper."""

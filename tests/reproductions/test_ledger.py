@@ -198,6 +198,14 @@ def test_the_page_shows_the_kept_values(paper):
     page = (ROOT / "docs" / "systems" / f"{paper.name}.md").read_text()
     for name, rows in paper.tables().items():
         assert filled(page, name, {"rows": rows}) == page, name
+    words = " ".join(page.split())
+    check_each(lambda claim: values_stand_in(words, paper, claim), paper.claims,
+               lambda claim: claim.text)
+
+
+def values_stand_in(words, paper, claim):
+    """Check that a page has the kept value of a claim, with its interval."""
+    assert paper.outcome(claim).shown in words
 
 
 @exhaustive
