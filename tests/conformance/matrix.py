@@ -19,11 +19,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 
 
 def table(what, registry, target):
-    """A table in Markdown: a row per policy, a column per case that some of them do not take."""
+    """A table in Markdown: a row for equal policies, a column per case that some do not take."""
     found = goes_with(registry, target)
     lines = [f"| {what} | {' | '.join(found)} |", "|---" * (len(found.columns) + 1) + "|"]
-    lines += [f"| `{name}` | {' | '.join('yes' if takes else 'no' for takes in row)} |"
-              for name, row in found.iterrows()]
+    equal = {}
+    for name, row in found.iterrows():
+        equal.setdefault(tuple(row), []).append(f"`{name}`")
+    lines += [f"| {', '.join(names)} | {' | '.join('yes' if takes else 'no' for takes in row)} |"
+              for row, names in equal.items()]
     return "\n".join(lines)
 
 
