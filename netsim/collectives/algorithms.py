@@ -6,9 +6,10 @@ import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any
 
-from netsim.base.values import about, as_choice, as_list, as_whole, optional, refuse_set
+from netsim.base.values import about, as_choice, as_flag, as_list, as_whole, optional, refuse_set
 from netsim.collectives import schedules
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.msccl import is_program, program_for
@@ -68,6 +69,11 @@ def _exchange(make: Callable[[int], list[Round]]) -> Algorithm:
     return Algorithm(lambda n, _: [make(n)], _by_rank, ("matrix",), lambda n, _: n)
 
 
+def _hierarchical(n: int, given: dict[str, Any]) -> list[list[Round]]:
+    phases = schedules.hierarchical_all_reduce(n, given["group"], given["inner"], given["outer"])
+    return [[*chain(*phases)]] if given["overlap"] else phases
+
+
 #: The most messages of a collective, whose arrays must fit into the memory; and the most of a
 #: collective that is cached.
 _MOST_ROWS, _MOST_CACHED = 20_000_000, 100_000
@@ -85,11 +91,9 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
         "double-tree": Algorithm(
             lambda n, given: [schedules.double_tree_all_reduce(n, given["chunks"])],
             lambda n, given: (2, given["chunks"]), ("chunks",)),
-        "hierarchical": Algorithm(
-            lambda n, given: schedules.hierarchical_all_reduce(n, given["group"], given["inner"],
-                                                     given["outer"]),
-            lambda n, given: (given["group"], n // given["group"]),
-            ("group", "inner", "outer"))},
+        "hierarchical": Algorithm(_hierarchical,
+                                  lambda n, given: (given["group"], n // given["group"]),
+                                  ("group", "inner", "outer", "overlap"))},
     "all-gather": {"ring": _one_phase(schedules.ring_all_gather),
                    "direct": _one_phase(schedules.direct_all_gather),
                    "recursive": _folded(schedules.recursive_all_gather)},
@@ -121,7 +125,7 @@ def algorithms_of(collective: str) -> dict[str, Algorithm]:
 
 def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunks: int = 1,
              root: int = 0, group: int | None = None, inner: str = "ring", outer: str = "ring",
-             order: Sequence[int] | None = None,
+             overlap: bool = False, order: Sequence[int] | None = None,
              pairs: Sequence[Sequence[int]] | None = None) -> Schedule:
     """Make the messages of a collective.
 
@@ -146,6 +150,9 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
         Number of consecutive positions in a group of ``hierarchical``; must divide `ranks`.
     inner, outer : {"ring", "direct"}
         The algorithms of ``hierarchical`` inside groups and across them.
+    overlap : bool
+        Whether the phases of ``hierarchical`` overlap, as if many chunks followed each other: then
+        the form ``"aggregate"`` has one coflow.
     order : sequence of int, optional
         The rank at each position; by default position p is rank p.
     pairs : sequence of (int, int), optional
@@ -167,7 +174,7 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     ranks = as_whole(ranks, f"{collective}: ranks", 1)
     algorithm = next(iter(algorithms_of(collective))) if algorithm is None else algorithm
     options = {"chunks": chunks, "root": root, "group": group, "inner": inner, "outer": outer,
-               "pairs": pairs}
+               "overlap": overlap, "pairs": pairs}
     given = {name: OPTIONS[name](value, f"{collective}: {name}")
              for name, value in options.items()}
     how = check_algorithm(collective, algorithm, given)
@@ -200,7 +207,7 @@ def check_algorithm(collective: str, algorithm: str, given: dict[str, Any],
     if algorithm not in named:
         raise UnknownNameError(f"algorithm of {collective}", algorithm, [*named, *rules],
                                key="algorithm")
-    usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
+    usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring", "overlap": False}
     takes, owner = named[algorithm].options, f"{collective} by {algorithm}"
     for name, value in given.items():
         if value != usual.get(name) and name not in takes:
@@ -278,7 +285,7 @@ _as_way = partial(as_choice, choices=("ring", "direct"))
 OPTIONS: dict[str, Callable[[Any, str], Any]] = {
     "chunks": partial(as_whole, least=1), "root": as_whole,
     "group": optional(partial(as_whole, least=1)), "inner": _as_way, "outer": _as_way,
-    "pairs": optional(_as_pairs)}
+    "overlap": as_flag, "pairs": optional(_as_pairs)}
 
 
 def _frozen_order(order: Any, ranks: int, what: str) -> tuple[int, ...]:

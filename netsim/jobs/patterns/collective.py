@@ -172,6 +172,8 @@ class AllReduce(Collective):
         server of the job's network, see `netsim.gpu_cluster`.
     inner, outer : {"ring", "direct"}
         The algorithms of ``"hierarchical"`` inside groups and across them.
+    overlap : bool
+        Whether its phases overlap, which makes one coflow of the form ``"aggregate"``.
     form, unit, order, costs
         See `Collective`.
     """
@@ -181,6 +183,7 @@ class AllReduce(Collective):
     group: int | None = None
     inner: str = "ring"
     outer: str = "ring"
+    overlap: bool = False
 
     collective: ClassVar[str] = "all-reduce"
 
