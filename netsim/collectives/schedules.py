@@ -77,6 +77,29 @@ def ring_all_gather(n: int) -> list[Round]:
     return [Round(at, (at + 1) % n, at, np.ones(n, np.int64), n, n - 1, -1)]
 
 
+def in_rings(rounds: Sequence[Round], n: int, rings: int, group: int) -> list[Round]:
+    """Let rounds of one ring go round several rings, each with a part of every block.
+
+    Groups of positions, such as the GPUs of servers, follow each other in each ring. Ring r enters
+    even groups at place r and leaves them at place r - 1, and goes through odd groups the other way
+    round, so that it stays on one rail between them. Block p of ring r is piece r n + p.
+    """
+    at = np.arange(n)
+    server, place = np.divmod(at, group)
+    orders = [group * server + np.where(server % 2, ring - 1 - place, ring + place) % group
+              for ring in range(0, group, group // rings)]
+    made = []
+    for each in rounds:
+        src, dst = (np.concatenate([order[ends] for order in orders])
+                    for ends in (each.src, each.dst))
+        base = np.repeat(n * np.arange(rings), len(each.src))
+        first = np.tile(each.first, rings)
+        order = np.lexsort((base, dst, src))
+        made.append(replace(each, src=src[order], dst=dst[order], first=first[order],
+                            count=np.tile(each.count, rings)[order], base=base[order]))
+    return made
+
+
 def ring_chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
     """Send chunks along a chain; each position passes on a chunk as soon as it has the chunk.
 

@@ -116,8 +116,9 @@ class RoutedCoflow:
 
         `key` has the ECMP key of each flow; if it is a single number, flow i has ``key + i``.
         `overhead_s` is the overhead of each of the merged `steps` (see `netsim.Stage`), by default
-        the network's; one that `continues` a collective needs no launch. `like`, a coflow with the same flows between the same hosts, is itself
-        returned if links, weight, deadline and overhead are the same.
+        the network's; a coflow that `continues` a collective needs no launch. `like`, a coflow with
+        the same flows between the same hosts, is itself returned if links, weight, deadline and
+        overhead are the same.
         """
         places = np.arange(network.hosts) if hosts is None else np.asarray(hosts, dtype=np.int64)
         if flows.ranks > len(places):

@@ -324,8 +324,8 @@ class Topology:
                    ) -> NDArray[np.float64]:
         """Return the bytes on the wire of flows, given their payload and the paths from `routes`.
 
-        The array has shape (flows,); `messages` counts the messages of each flow. It refers to the flows' usual paths, even while they take
-        others because of dead links.
+        The array has shape (flows,). `messages` counts the messages of each flow. Paths are the
+        usual ones of the flows, even while they take others because of dead links.
         """
         return self.wire.bytes_of(nbytes, ptr, links, messages)
 

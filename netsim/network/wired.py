@@ -92,9 +92,9 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     """Set what affects bytes in transit on a network; return the network.
 
     All builders take these options. Each option is one value for all links or, except for overhead
-    and protocols, a mapping to values. Its keys are names of links, in which ``*`` matches anything, or
-    the two nodes of a link: ``{"*": "1us", "leaf-*->spine-*": "2us"}``. If several keys match, the
-    last one counts. Options that are not given keep their values.
+    and protocols, a mapping to values. Its keys are names of links, in which ``*`` matches
+    anything, or the two nodes of a link: ``{"*": "1us", "leaf-*->spine-*": "2us"}``. If several
+    keys match, the last one counts. Options that are not given keep their values.
 
     Parameters
     ----------

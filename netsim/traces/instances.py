@@ -189,7 +189,8 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
         ``iterations``, ``name``, ``weight``, ``group``, and ``compute_s``, a list of the seconds of
         computation before each coflow. A job that is a DAG does not have ``coflows``, but
         ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s, overhead_s,
-        steps, computes_on, stream, after_previous, continues}]``. A job's id is its position in the file.
+        steps, computes_on, stream, after_previous, continues}]``. A job's id is its position in the
+        file.
     ``coflows: [{id, arrival_s, weight, deadline_s, overhead_s, flows, starts_after,
     finishes_before, job, continues}]``
         Coflows that name the same ``job``, or that ``starts_after`` or ``finishes_before``
