@@ -43,13 +43,9 @@ def _chunks(_: int, given: dict[str, Any]) -> tuple[int, ...]:
 
 def _ring(make: Callable[[int], list[Round]]) -> Algorithm:
     """Return an algorithm of one phase on one or several rings."""
-    def phases(n: int, given: dict[str, Any]) -> list[list[Round]]:
-        rings, rounds = given["rings"], make(n)
-        return [rounds if rings == 1 else schedules.in_rings(rounds, n, rings, given["group"])]
-
     return Algorithm(
-        phases, lambda n, given: (n,) if given["rings"] == 1 else (given["rings"], n),
-        ("rings", "group"))
+        lambda n, given: [schedules.in_rings(make(n), n, given["rings"], given["group"])],
+        lambda n, given: (n,) if given["rings"] == 1 else (given["rings"], n), ("rings", "group"))
 
 
 def _one_phase(make: Callable[[int], list[Round]]) -> Algorithm:

@@ -310,11 +310,10 @@ class _Fit:
             fields[name] = float(own) if name == "overhead" else own
         return replace(self.start, **fields)
 
-    def values_of(self, given: _Parameters, keys: Sequence[_Key]) -> Floats:
-        """Return the values of some parameters, as `with_values` takes them."""
-        found = [float(np.reshape(getattr(given, name), -1)[at]) for name, at in keys]
-        return np.array([math.log(value) if key.field in _FRACTIONS else value * 1e6
-                         for key, value in zip(keys, found, strict=True)])
+    def begin(self, keys: Sequence[_Key]) -> Floats:
+        """Return where a fit begins, as `with_values` takes it."""
+        return np.array([_BEGIN[name] if name in _BEGIN else 1e6 * self.start.launch[at]
+                         for name, at in keys])
 
     def run(self) -> tuple[float, _Parameters]:
         """Return the cost of the best values, and the parameters."""
@@ -322,8 +321,8 @@ class _Fit:
 
         fractions = np.array([key.field in _FRACTIONS for key in self.keys])
         low, high = np.where(fractions, -12.0, 0.0), np.where(fractions, 0.0, np.inf)
-        begin = np.clip(self.values_of(self.start, self.keys), low + 1e-9, high - 1e-9)
-        found = least_squares(lambda values: self.residuals(self.with_values(values)), begin,
+        found = least_squares(lambda values: self.residuals(self.with_values(values)),
+                              self.begin(self.keys),
                               bounds=(low, high), loss="soft_l1", f_scale=_OUTLIER,
                               x_scale="jac")
         return float(found.cost), self.with_values(found.x)
@@ -332,12 +331,14 @@ class _Fit:
 #: Fields that are fractions, in (0, 1].
 _FRACTIONS = ("part", "efficiency")
 
+#: Where a fit begins, as `_Fit.with_values` takes it; launches begin with those of `_start`.
+_BEGIN = {"efficiency": math.log(0.7), "part": math.log(0.5), "overhead": 0.1, "latency": 0.1}
+
 
 def _determined(fit: _Fit, candidates: Sequence[_Key]) -> list[_Key]:
     """Select the parameters whose effect on the points is not that of those before them."""
-    at = fit.with_values(np.array([math.log(0.7) if key.field in _FRACTIONS else 5.0
-                                   for key in candidates]), candidates)
-    values = fit.values_of(at, candidates)
+    values = fit.begin(candidates)
+    at = fit.with_values(values, candidates)
     base, chosen, basis = fit.residuals(at), [], []
     for k, key in enumerate(candidates):
         moved = values.copy()
@@ -357,7 +358,9 @@ def _start(points: Sequence[_Points], network: Topology, kind: Ints, kinds: int,
            upto: Sequence[float]) -> _Parameters:
     """Begin with the network's own values, and launches as long as the shortest times."""
     wire, count = network.wire, len(upto) + 1
-    seconds = min(float(each.measured.seconds.min()) for each in points)
+    # Flows may be so long that their software does not show.
+    seconds = min(1e-6 if each.measured.collective == "flows" else
+                  float(each.measured.seconds.min()) for each in points)
     mean = np.bincount(kind, minlength=kinds)
     return _Parameters(
         np.array(upto), seconds * np.linspace(0.8, 2.0, count),

@@ -36,7 +36,7 @@ _PROGRAMS = {"all_reduce": "all-reduce", "all_gather": "all-gather",
 #: What launchers put before each line: ``mpirun --tag-output``, ``srun --label``.
 _TAG = re.compile(r"(?:\[\d+,\d+\]<std\w+>: ?|\d+: )")
 
-_RANK = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+")
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)")
 
 #: Where the name of a program stands: in the output of new versions, or in a command or a file.
 _NAMED = re.compile(rf"(?<![a-z])({'|'.join(sorted(_PROGRAMS, key=len, reverse=True))})"
@@ -129,7 +129,7 @@ class _Output:
     line: int = 0  #: of the header
     columns: list[str] = field(default_factory=list)
     named: str = ""
-    hosts: dict[int, str] = field(default_factory=dict)  #: by rank
+    hosts: dict[int, tuple[str, int, str]] = field(default_factory=dict)  #: by rank
     rows: list[tuple[float, float, float, float]] = field(default_factory=list)
     cells: dict[str, str] = field(default_factory=dict)  #: of the last row, the last of a name
 
@@ -147,7 +147,9 @@ def _of_nccl_tests(path: Path, text: str, collective: str | None) -> Iterator[Me
             if found[2] not in (None, "0"):
                 raise TraceError("ranks are in several groups; measure one group at a time", path,
                                  number)
-            run.hosts[int(found[1])] = found[3]
+            # Names that were left out are all the same: a device then tells servers apart.
+            again = sum(other[0::2] == (found[3], found[4]) for other in run.hosts.values())
+            run.hosts[int(found[1])] = found[3], again, found[4]
         elif words[:3] == ["#", "size", "count"]:
             run.columns, run.line = words[1:], number
         elif run.columns and len(words) == len(run.columns) and words[0].isdigit():
@@ -173,8 +175,9 @@ def _measurement(path: Path, run: _Output, collective: str | None) -> Measuremen
     if not count or sorted(run.hosts) != list(range(count)):
         raise TraceError("has no lines '# Rank 0 ... on <host> device 0 ...' of all ranks before "
                          "the table, so that nobody knows which ranks took part", path, run.line)
-    order = {host: k for k, host in enumerate(dict.fromkeys(run.hosts[k] for k in range(count)))}
-    servers = np.array([order[run.hosts[k]] for k in range(count)])
+    on = [run.hosts[k][:2] for k in range(count)]
+    order = {host: k for k, host in enumerate(dict.fromkeys(on))}
+    servers = np.array([order[host] for host in on])
     nbytes, seconds, algbw, busbw = np.array(run.rows).T
     possible = _possible(run.cells, count, algbw, busbw)
     in_name = _NAMED.search(path.stem)
