@@ -205,15 +205,16 @@ def _print_calibration(found: Calibration) -> None:
     errors = found.errors
     every = -(-len(found.rows) // _MOST_ROWS)
     rows = found.rows[::every]
-    print_table({"measured": [f"{row.collective} of {row.ranks}" if row.ranks else row.collective
-                              for row in rows.itertuples()],
+    print_table({"measured": [f"{name} of {ranks}" for name, ranks in
+                              zip(rows["collective"], rows["ranks"], strict=True)],
                  "algorithm": list(rows["algorithm"]),
                  "size": [format_size(size) for size in rows["bytes"]],
                  "time": [format_seconds(time) for time in rows["measured_s"]],
                  "predicted": [format_seconds(time) for time in rows["predicted_s"]],
                  "ratio": [f"{ratio:.2f}" for ratio in rows["ratio"]],
                  "": ["held out" if out else "" for out in rows["held_out"]]}, texts=2)
-    echo(f"\n(every {every}th of {len(found.rows):,} points; --json has all)\n" if every > 1 else "")
+    echo("" if every == 1 else
+         f"\n(every {every}th of {len(found.rows):,} points; --json has all)\n")
     print_table({"sizes": list(errors["sizes"]),
                  "fitted\npoints": [str(count) for count in errors["fitted"]],
                  "held out\npoints": [str(count) for count in errors["held_out"]],

@@ -99,11 +99,12 @@ class _Parameters:
 
     def rounded(self) -> _Parameters:
         """Round to four digits, as in files."""
-        return _Parameters(*(np.vectorize(lambda value: float(f"{value:.4g}"), otypes=[float])(each)
-                             if np.size(each) else each for each in
-                             (self.upto, self.launch, self.part, self.efficiency)),
-                           float(f"{self.overhead:.4g}"),
-                           np.array([float(f"{value:.4g}") for value in self.latency]))
+        def four(values: Floats) -> Floats:
+            return np.array([float(f"{value:.4g}") for value in values], np.float64)
+
+        return _Parameters(four(self.upto), four(self.launch), four(self.part),
+                           four(self.efficiency), float(f"{self.overhead:.4g}"),
+                           four(self.latency))
 
 
 class _Key(NamedTuple):
@@ -161,7 +162,7 @@ def _phase(stage: Stage, network: Topology, hosts: Ints, kind: Ints, kinds: int)
                                   return_inverse=True)
     loads = np.zeros((network.links, len(message)))
     np.add.at(loads, (links, of_class[owner]), flows.nbytes[owner] / network.capacity[links])
-    rows = np.unique(np.column_stack((kind, loads))[loads.any(axis=1)], axis=0)
+    rows: Floats = np.unique(np.column_stack((kind, loads))[loads.any(axis=1)], axis=0)
     hops = np.zeros((len(flows), kinds))
     np.add.at(hops, (owner, kind[links]), 1)
     steps = stage.steps or ((np.arange(len(flows)), 1),)
@@ -339,7 +340,9 @@ def _determined(fit: _Fit, candidates: Sequence[_Key]) -> list[_Key]:
     """Select the parameters whose effect on the points is not that of those before them."""
     values = fit.begin(candidates)
     at = fit.with_values(values, candidates)
-    base, chosen, basis = fit.residuals(at), [], []
+    base = fit.residuals(at)
+    chosen: list[_Key] = []
+    basis: list[Floats] = []
     for k, key in enumerate(candidates):
         moved = values.copy()
         moved[k] -= 1e-3  # of links with equal loads, the slowest counts

@@ -36,7 +36,8 @@ _PROGRAMS = {"all_reduce": "all-reduce", "all_gather": "all-gather",
 #: What launchers put before each line: ``mpirun --tag-output``, ``srun --label``.
 _TAG = re.compile(r"(?:\[\d+,\d+\]<std\w+>: ?|\d+: )")
 
-_RANK = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)")
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+"
+                   r"device\s+(\d+)")
 
 #: Where the name of a program stands: in the output of new versions, or in a command or a file.
 _NAMED = re.compile(rf"(?<![a-z])({'|'.join(sorted(_PROGRAMS, key=len, reverse=True))})"
@@ -294,10 +295,15 @@ def _of_vidur(path: Path) -> list[Measurement]:
     """Split a table by GPUs; of two GPUs, the first one sends."""
     known = read_vidur(path)
     name = "send-recv" if "send_recv" in path.stem else "all-reduce"
-    return [Measurement(path.name, name, np.arange(gpus) // each, own["bytes"].to_numpy(float),
-                        own["measured_s"].to_numpy(float),
-                        ((0, 1),) if name == "send-recv" else None)
-            for (gpus, each), own in known.groupby(["gpus", "per_server"])]
+    pairs = ((0, 1),) if name == "send-recv" else None
+    shapes = known[["gpus", "per_server"]].drop_duplicates().to_numpy(np.int64).tolist()
+    found = []
+    for gpus, each in shapes:
+        own = known[(known["gpus"] == gpus) & (known["per_server"] == each)]
+        found.append(Measurement(path.name, name, np.arange(gpus) // each,
+                                 own["bytes"].to_numpy(np.float64),
+                                 own["measured_s"].to_numpy(np.float64), pairs))
+    return found
 
 
 def read_vidur(path: str | Path) -> pd.DataFrame:

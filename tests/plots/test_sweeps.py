@@ -263,10 +263,8 @@ def test_a_note_says_that_all_seeds_give_the_same():
     table = means(observe_interval=[1e-3, 1e-2], allocator=[PARROT])
     same = table.assign(over_lower_bound_low=table["over_lower_bound"],
                         over_lower_bound_high=table["over_lower_bound"] + 1e-15)
-    notes = [interval_note(long_form(each, "over_lower_bound", runs=each["runs"]),
-                           "over_lower_bound") for each in (same, table)]
-    assert notes[0] == "all 3 seeds give the same"
-    assert notes[1].startswith("whiskers: 95 %")
+    assert interval_note(same, "over_lower_bound") == "all 3 seeds give the same"
+    assert interval_note(table, "over_lower_bound").startswith("whiskers: 95 %")
 
 
 def test_the_lines_of_a_note_are_about_as_long():

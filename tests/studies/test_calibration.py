@@ -31,7 +31,7 @@ SERVERS = 'kind = "gpu-cluster"\nservers = 2\ngpus = 4\nnvlink = "300GB/s"\nnic 
 
 
 def ring_times(n, sizes, launch, efficiency, overhead=0.0, rate=50e9):
-    """launch + 2 (n - 1) (o + S/(n e B))."""
+    """Launch + 2 (n - 1) (o + S/(n e B))."""
     return launch + 2 * (n - 1) * (overhead + sizes / n / efficiency / rate)
 
 
@@ -186,7 +186,7 @@ def test_command(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("measured", "network", "says"), [
     (of(9, SIZES, SIZES), SWITCH, "9 ranks on 9 servers need host 8; .* has 8 hosts"),
-    (of(5, SIZES, SIZES, servers=np.zeros(5, int)), SERVERS, "5 ranks are on one server; .* 4 GPUs"),
+    (of(5, SIZES, SIZES, servers=np.zeros(5, int)), SERVERS, "5 ranks are on one server; .* 4 GP"),
     (of(2, SIZES[:2], SIZES[:2]), SWITCH, "has 2 sizes; a fit needs three"),
     ([], SWITCH, "there is nothing measured"),
 ])

@@ -66,7 +66,8 @@ NAMELESS = FILE.read_text().split("\n", 1)[1]
     ("x.txt", "sum      -1", "0", 1.5, "all-reduce"),
     ("x.txt", "sum      -1", "0", 0.75, "reduce-scatter"),
     ("x.txt", "sum       0", "0", 1, "reduce"), ("x.txt", "none      0", "0", 1, "broadcast"),
-    ("x.txt", "none     -1", "0", 0.75, "all-gather"), ("x.txt", "none     -1", "0", 1, "send-recv"),
+    ("x.txt", "none     -1", "0", 0.75, "all-gather"),
+    ("x.txt", "none     -1", "0", 1, "send-recv"),
     ("h100_alltoall_8.txt", "none     -1", "N/A", 0.75, "all-to-all"),
     ("h100_all_gather.txt", "none     -1", "N/A", 0.75, "all-gather"),
 ])
