@@ -188,8 +188,9 @@ def calibrate(measured: tuple[str, ...], network: str, out: str | None, collecti
         echo(f"\nnetwork: {path}")
     if plot is not None:
         from netsim.plots.bars import save_plot
+        from netsim.plots.collectives import calibration_curves
 
-        save_plot(found.plot(), plot)
+        save_plot(calibration_curves(found.rows), plot)
         if not as_json:
             echo(f"picture: {plot}")
 

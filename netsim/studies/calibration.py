@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,6 @@ from netsim.simulation.simulation import simulate
 from netsim.traces.measured import Measurement, read_measured
 from netsim.workload import JobSpec, Stage
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -53,6 +50,9 @@ _OUTLIER = 0.1
 
 #: The part of its effect that a parameter must have to itself in order to be determined.
 _APART = 1e-3
+
+#: Times below this, in seconds, are 0: fits end beside their bounds.
+_LEAST = 1e-12
 
 #: Bounds of the bands of sizes in reports, in bytes.
 BANDS = (2**16, 2**20, 2**26)
@@ -100,10 +100,11 @@ class _Parameters:
     def rounded(self) -> _Parameters:
         """Round to four digits, as in files."""
         def four(values: Floats) -> Floats:
-            return np.array([float(f"{value:.4g}") for value in values], np.float64)
+            return np.array([float(f"{value:.4g}") if value > _LEAST else 0.0 for value in values],
+                            np.float64)
 
         return _Parameters(four(self.upto), four(self.launch), four(self.part),
-                           four(self.efficiency), float(f"{self.overhead:.4g}"),
+                           four(self.efficiency), float(four(np.array([self.overhead]))[0]),
                            four(self.latency))
 
 
@@ -494,15 +495,9 @@ class Calibration:
             temporary.write_text(text + "\n" + tomli_w.dumps(_plain(self.description)),
                                  encoding="utf-8")
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw predicted beside measured times; see `netsim.plots.calibration_curves`."""
-        from netsim.plots.collectives import calibration_curves
-
-        return calibration_curves(self.rows, ax)
-
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: str(value) if isinstance(value, Path) else value
+    return {name: str(value.resolve()) if isinstance(value, Path) else value
             for name, value in options.items() if value is not None}
 
 
