@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from netsim.scripting.fabric import Fabric
     from netsim.simulation.events import FaultEvent, RunEvent
     from netsim.simulation.simulation import Simulation, simulate
+    from netsim.studies.calibration import Calibration, calibrate
     from netsim.studies.collective_times import collective_times
     from netsim.studies.compare import compare
     from netsim.studies.comparison import Comparison, load_comparison
@@ -128,6 +129,7 @@ _HOME = {
     "netsim.scripting.fabric": ("Fabric",),
     "netsim.simulation.events": ("FaultEvent", "RunEvent"),
     "netsim.simulation.simulation": ("Simulation", "simulate"),
+    "netsim.studies.calibration": ("Calibration", "calibrate"),
     "netsim.studies.collective_times": ("collective_times",),
     "netsim.studies.compare": ("compare",),
     "netsim.studies.comparison": ("Comparison", "load_comparison"),

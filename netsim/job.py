@@ -92,6 +92,9 @@ class Stage:
     after_previous : tuple of str
         Stages of the previous iteration that must complete before this one starts. A stage with
         neither `after` nor this waits for the whole previous iteration.
+    continues : bool
+        Whether the coflow is a later part of a collective, which needs no launch of its own; see
+        `netsim.network.Protocol`.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Stage:
     ranks: tuple[int, ...]
     stream: str
     after_previous: tuple[str, ...]
+    continues: bool
     __repr__ = brief
     __deepcopy__ = same
 
@@ -119,12 +123,13 @@ class Stage:
                  deadline_s: Quantity | None = None, *, intra_server: bool = False,
                  steps: tuple[tuple[NDArray[np.int64], int], ...] = (),
                  overhead_s: Quantity | None = None, ranks: Iterable[int] = (),
-                 stream: str = "compute", after_previous: Iterable[str] = ()) -> None:
+                 stream: str = "compute", after_previous: Iterable[str] = (),
+                 continues: bool = False) -> None:
         owner = f"stage {name!r}"
         for field, value in zip(self.__slots__, (
                 name, flows, compute_s, after, finishes_before, release_s, weight, coflow_id,
-                deadline_s, intra_server, steps, overhead_s, ranks, stream, after_previous),
-                strict=True):
+                deadline_s, intra_server, steps, overhead_s, ranks, stream, after_previous,
+                continues), strict=True):
             object.__setattr__(self, field, value)
         convert(self, owner, **_OF_STAGES)
         if intra_server and flows is not None:
@@ -173,7 +178,7 @@ _OF_STAGES: dict[str, Callable[[Any, str], Any]] = {
     "finishes_before": _NAMES, "release_s": parse_seconds, "weight": as_weight,
     "coflow_id": optional(_ID), "deadline_s": optional(_POSITIVE_S), "intra_server": as_flag,
     "steps": lambda given, _: plain(given), "overhead_s": optional(parse_seconds),
-    "ranks": _ranks, "stream": as_name, "after_previous": _NAMES}
+    "ranks": _ranks, "stream": as_name, "after_previous": _NAMES, "continues": as_flag}
 
 
 def is_ranked(stages: Iterable[Stage]) -> bool:

@@ -61,6 +61,7 @@ class Sending(NamedTuple):
         The steps of a collective, if the coflow merges several; see `netsim.Stage`.
     weight : float
     deadline_s, overhead_s : float or None
+    continues : bool
         See `netsim.Stage`.
     communication : Communication or None
         The collective or the message; None if not known.
@@ -71,6 +72,7 @@ class Sending(NamedTuple):
     weight: float = 1.0
     deadline_s: float | None = None
     overhead_s: float | None = None
+    continues: bool = False
     communication: Communication | None = None
 
     @classmethod
@@ -384,6 +386,12 @@ class Family:
         nbytes = parts * self.payload / max(count * self.rings, 1) * self.factor
         return Flows(self.members[:, src].ravel(), self.members[:, dst].ravel(),
                      np.full(len(src) * self.groups, nbytes))
+
+    @property
+    def messages(self) -> int:
+        """Number of messages of each flow."""
+        steps = transfer(self.kind, np.arange(self.members.shape[1]), self.rings)[3]
+        return 1 if self.kind == "send" else max(steps, 1)
 
     def sending(self, group: int) -> Sending:
         """Return the coflow of a group, given by index."""

@@ -1,4 +1,4 @@
-"""Commands that compute without a run: collective, map and predict."""
+"""Commands that answer one question: collective, calibrate, map and predict."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from netsim.models.mapping import Mapped
     from netsim.models.servers import ServerKind
     from netsim.predictors import Evaluation
+    from netsim.studies.calibration import Calibration
 
 
 # --- netsim collective ---------------------------------------------------------------------
@@ -138,6 +139,104 @@ def _print(table: pd.DataFrame) -> None:
         first = table["algorithm"] != table["algorithm"].shift()
         for size, why in zip(table["bytes"][first], table["why"][first], strict=True):
             echo(f"\n{format_size(size)}: {why}")
+
+
+# --- netsim calibrate ----------------------------------------------------------------------
+@click.command()
+@click.argument("measured", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
+@click.option("--network", required=True, metavar="NETWORK",
+              shell_complete=named("networks", suffixes=NETWORK_FILES),
+              help="A network of the same shape: a file, or the name of a ready-made one.")
+@click.option("--out", type=click.Path(), metavar="FILE",
+              help="Where to write the fitted network; by default NETWORK-calibrated.toml in the "
+                   "current folder.")
+@click.option("--collective", metavar="NAME",
+              help="What outputs of nccl-tests are about, if they do not say so.")
+@click.option("--algorithm", metavar="NAME",
+              help="Algorithm of all collectives; by default the first usual one that is fast "
+                   "enough.")
+@JSON
+@click.option("--plot", type=click.Path(), metavar="FILE",
+              help="Draw predicted beside measured times as a .png, .pdf or .svg.")
+def calibrate(measured: tuple[str, ...], network: str, out: str | None, collective: str | None,
+              algorithm: str | None, as_json: bool, plot: str | None) -> None:
+    """Fit a network to measured times of collectives or flows.
+
+    Every third size is held out: it enters no fit, and shows how well others are predicted.
+
+    FILE is what a program of nccl-tests prints, or a CSV file with the columns collective, ranks,
+    bytes and seconds, or, of flows, src, dst, bytes, begin_s and end_s.
+    """
+    from pathlib import Path
+
+    from netsim.base.units import question_units
+    from netsim.studies.calibration import calibrate as fit
+
+    if plot is not None:
+        check_picture_file(plot, "--plot")
+    with question_units():
+        found = fit(measured, network, collective=collective, algorithm=algorithm)
+    path = out or f"{Path(network).stem}-calibrated.toml"
+    found.write(path)
+    if as_json:
+        echo_json({"held_out_error": found.held_out_error, "network": path,
+                   "errors": found.errors.to_dict("records"),
+                   "parameters": found.parameters.to_dict("records"),
+                   "rows": found.rows.to_dict("records")})
+    else:
+        _print_calibration(found)
+        echo(f"\nnetwork: {path}")
+    if plot is not None:
+        from netsim.plots.bars import save_plot
+        from netsim.plots.collectives import calibration_curves
+
+        save_plot(calibration_curves(found.rows), plot)
+        if not as_json:
+            echo(f"picture: {plot}")
+
+
+#: About how many points are printed.
+_MOST_ROWS = 40
+
+
+def _print_calibration(found: Calibration) -> None:
+    from netsim.base.units import format_seconds, format_size
+    from netsim.cli.tables import print_table
+
+    errors = found.errors
+    every = -(-len(found.rows) // _MOST_ROWS)
+    rows = found.rows[::every]
+    print_table({"measured": [f"{name} of {ranks}" for name, ranks in
+                              zip(rows["collective"], rows["ranks"], strict=True)],
+                 "algorithm": list(rows["algorithm"]),
+                 "size": [format_size(size) for size in rows["bytes"]],
+                 "time": [format_seconds(time) for time in rows["measured_s"]],
+                 "predicted": [format_seconds(time) for time in rows["predicted_s"]],
+                 "ratio": [f"{ratio:.2f}" for ratio in rows["ratio"]],
+                 "": ["held out" if out else "" for out in rows["held_out"]]}, texts=2)
+    echo("" if every == 1 else
+         f"\n(every {every}th of {len(found.rows):,} points; --json has all)\n")
+    print_table({"sizes": list(errors["sizes"]),
+                 "fitted\npoints": [str(count) for count in errors["fitted"]],
+                 "held out\npoints": [str(count) for count in errors["held_out"]],
+                 "fitted\nerror": _percent(errors["fitted_error"]),
+                 "held out\nerror": _percent(errors["held_out_error"]),
+                 "held out\nworst": _percent(errors["worst"])})
+    known = found.parameters[found.parameters["determined"]]
+    echo("")
+    print_table({"parameter": [f"{name} of {of}" for name, of in
+                               zip(known["parameter"], known["of"], strict=True)],
+                 "value": [f"{value:.4g}" if name == "efficiency" else format_seconds(value)
+                           for name, value in zip(known["parameter"], known["value"],
+                                                  strict=True)]})
+    left = found.parameters[~found.parameters["determined"]]
+    if len(left):
+        echo("\nnot determined: " + ", ".join(
+            f"{name} of {of}" for name, of in zip(left["parameter"], left["of"], strict=True)))
+
+
+def _percent(values: pd.Series) -> list[str]:
+    return ["" if value != value else f"{value:.1%}" for value in values]
 
 
 # --- netsim map ----------------------------------------------------------------------------

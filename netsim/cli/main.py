@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import click
 
 from netsim._version import __version__
-from netsim.cli.estimate import collective, map_command, predict
+from netsim.cli.estimate import calibrate, collective, map_command, predict
 from netsim.cli.look import data, init, listing, schema, topo, trace, warm_up_command
 from netsim.cli.options import EXIT_FAILED, echo
 from netsim.cli.plot import plot, report
@@ -163,5 +163,5 @@ def _without_plugins(command: click.Command) -> dict[str, Any]:
 
 
 for command in (run, compare, sweep, reproduce, plot, report, listing, init, schema, topo, trace,
-                data, predict, map_command, collective, warm_up_command):
+                data, predict, map_command, collective, calibrate, warm_up_command):
     main.add_command(command)

@@ -6,9 +6,10 @@ import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any
 
-from netsim.base.values import about, as_choice, as_list, as_whole, optional, refuse_set
+from netsim.base.values import about, as_choice, as_flag, as_list, as_whole, optional, refuse_set
 from netsim.collectives import schedules
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.msccl import is_program, program_for
@@ -40,6 +41,13 @@ def _chunks(_: int, given: dict[str, Any]) -> tuple[int, ...]:
     return (given["chunks"],)
 
 
+def _ring(make: Callable[[int], list[Round]]) -> Algorithm:
+    """Return an algorithm of one phase on one or several rings."""
+    return Algorithm(
+        lambda n, given: [schedules.in_rings(make(n), n, given["rings"], given["group"])],
+        lambda n, given: (n,) if given["rings"] == 1 else (given["rings"], n), ("rings", "group"))
+
+
 def _one_phase(make: Callable[[int], list[Round]]) -> Algorithm:
     """Return an algorithm of one phase, with a block per rank and no options."""
     return Algorithm(lambda n, _: [make(n)], _by_rank)
@@ -68,6 +76,11 @@ def _exchange(make: Callable[[int], list[Round]]) -> Algorithm:
     return Algorithm(lambda n, _: [make(n)], _by_rank, ("matrix",), lambda n, _: n)
 
 
+def _hierarchical(n: int, given: dict[str, Any]) -> list[list[Round]]:
+    phases = schedules.hierarchical_all_reduce(n, given["group"], given["inner"], given["outer"])
+    return [[*chain(*phases)]] if given["overlap"] else phases
+
+
 #: The most messages of a collective, whose arrays must fit into the memory; and the most of a
 #: collective that is cached.
 _MOST_ROWS, _MOST_CACHED = 20_000_000, 100_000
@@ -75,7 +88,7 @@ _MOST_ROWS, _MOST_CACHED = 20_000_000, 100_000
 #: By collective, and then by the name of the algorithm; the first is the default.
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "all-reduce": {
-        "ring": _one_phase(
+        "ring": _ring(
             lambda n: schedules.ring_reduce_scatter(n) + schedules.ring_all_gather(n)),
         "direct": _one_phase(
             lambda n: schedules.direct_reduce_scatter(n) + schedules.direct_all_gather(n)),
@@ -85,15 +98,13 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
         "double-tree": Algorithm(
             lambda n, given: [schedules.double_tree_all_reduce(n, given["chunks"])],
             lambda n, given: (2, given["chunks"]), ("chunks",)),
-        "hierarchical": Algorithm(
-            lambda n, given: schedules.hierarchical_all_reduce(n, given["group"], given["inner"],
-                                                     given["outer"]),
-            lambda n, given: (given["group"], n // given["group"]),
-            ("group", "inner", "outer"))},
-    "all-gather": {"ring": _one_phase(schedules.ring_all_gather),
+        "hierarchical": Algorithm(_hierarchical,
+                                  lambda n, given: (given["group"], n // given["group"]),
+                                  ("group", "inner", "outer", "overlap"))},
+    "all-gather": {"ring": _ring(schedules.ring_all_gather),
                    "direct": _one_phase(schedules.direct_all_gather),
                    "recursive": _folded(schedules.recursive_all_gather)},
-    "reduce-scatter": {"ring": _one_phase(schedules.ring_reduce_scatter),
+    "reduce-scatter": {"ring": _ring(schedules.ring_reduce_scatter),
                        "direct": _one_phase(schedules.direct_reduce_scatter),
                        "recursive": _folded(schedules.recursive_reduce_scatter)},
     "broadcast": {"ring": _rooted(lambda n, k, root: schedules.ring_chain(n, k, root, False)),
@@ -121,7 +132,7 @@ def algorithms_of(collective: str) -> dict[str, Algorithm]:
 
 def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunks: int = 1,
              root: int = 0, group: int | None = None, inner: str = "ring", outer: str = "ring",
-             order: Sequence[int] | None = None,
+             overlap: bool = False, rings: int = 1, order: Sequence[int] | None = None,
              pairs: Sequence[Sequence[int]] | None = None) -> Schedule:
     """Make the messages of a collective.
 
@@ -143,9 +154,16 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     root : int
         The position of the root of a broadcast or a reduction.
     group : int, optional
-        Number of consecutive positions in a group of ``hierarchical``; must divide `ranks`.
+        Number of consecutive positions in a group of ``hierarchical``, or of several `rings`; must
+        divide `ranks`.
     inner, outer : {"ring", "direct"}
         The algorithms of ``hierarchical`` inside groups and across them.
+    overlap : bool
+        Whether the phases of ``hierarchical`` overlap, as if many chunks followed each other: then
+        the form ``"aggregate"`` has one coflow.
+    rings : int
+        Number of rings of ``ring``, each with a part of the bytes; must divide `group`. They leave
+        a group at different positions.
     order : sequence of int, optional
         The rank at each position; by default position p is rank p.
     pairs : sequence of (int, int), optional
@@ -167,7 +185,7 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     ranks = as_whole(ranks, f"{collective}: ranks", 1)
     algorithm = next(iter(algorithms_of(collective))) if algorithm is None else algorithm
     options = {"chunks": chunks, "root": root, "group": group, "inner": inner, "outer": outer,
-               "pairs": pairs}
+               "overlap": overlap, "rings": rings, "pairs": pairs}
     given = {name: OPTIONS[name](value, f"{collective}: {name}")
              for name, value in options.items()}
     how = check_algorithm(collective, algorithm, given)
@@ -200,7 +218,8 @@ def check_algorithm(collective: str, algorithm: str, given: dict[str, Any],
     if algorithm not in named:
         raise UnknownNameError(f"algorithm of {collective}", algorithm, [*named, *rules],
                                key="algorithm")
-    usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
+    usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring", "overlap": False,
+             "rings": 1}
     takes, owner = named[algorithm].options, f"{collective} by {algorithm}"
     for name, value in given.items():
         if value != usual.get(name) and name not in takes:
@@ -235,6 +254,8 @@ def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:
         group: int = given["group"]
         return ranks * sum(2 * (size - 1 if way == "direct" else 1) for size, way in
                            ((group, given["inner"]), (ranks // group, given["outer"])))
+    if given["rings"] > 1:
+        return 2 * ranks * int(given["rings"])
     if given["chunks"] > 1:
         return 4 * ranks * int(given["chunks"])
     return 2 * ranks * max(ranks.bit_length(), 2)
@@ -244,10 +265,13 @@ def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]
     """Check that the options that an algorithm takes are valid for this number of ranks."""
     if "root" in options:
         as_whole(given["root"], f"{owner}: root", 0, ranks - 1)
-    if "group" in options:
+    if "group" in options and ("rings" not in options or given["rings"] > 1):
         if given["group"] is None:
             raise InputError(f"{owner}: give group, the number of ranks that are inside, such as "
                              "the GPUs of a server", "group")
+        if given["group"] % given["rings"]:
+            raise InputError(f"{owner}: rings must divide group, {given['group']}, not "
+                             f"{given['rings']}", "rings")
         if ranks % given["group"]:
             raise InputError(f"{owner}: group must divide the number of ranks, but {ranks} ranks "
                              f"are no whole number of groups of {given['group']}", "group")
@@ -278,7 +302,7 @@ _as_way = partial(as_choice, choices=("ring", "direct"))
 OPTIONS: dict[str, Callable[[Any, str], Any]] = {
     "chunks": partial(as_whole, least=1), "root": as_whole,
     "group": optional(partial(as_whole, least=1)), "inner": _as_way, "outer": _as_way,
-    "pairs": optional(_as_pairs)}
+    "overlap": as_flag, "rings": partial(as_whole, least=1), "pairs": optional(_as_pairs)}
 
 
 def _frozen_order(order: Any, ranks: int, what: str) -> tuple[int, ...]:

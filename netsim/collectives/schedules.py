@@ -77,6 +77,42 @@ def ring_all_gather(n: int) -> list[Round]:
     return [Round(at, (at + 1) % n, at, np.ones(n, np.int64), n, n - 1, -1)]
 
 
+def ring_orders(n: int, rings: int, group: int) -> list[Ints]:
+    """Return the positions in the order of each ring.
+
+    Groups of positions, such as the GPUs of servers, follow each other in each ring. Ring r enters
+    even groups at place r and leaves them at place r - 1, and goes through odd groups the other way
+    round, so that it stays on one rail between them.
+
+    >>> [order.tolist() for order in ring_orders(4, 2, 2)]
+    [[0, 1, 3, 2], [1, 0, 2, 3]]
+    """
+    if rings == 1:
+        return [np.arange(n)]
+    server, place = np.divmod(np.arange(n), group)
+    return [group * server + np.where(server % 2, ring - 1 - place, ring + place) % group
+            for ring in range(0, group, group // rings)]
+
+
+def in_rings(rounds: list[Round], n: int, rings: int, group: int) -> list[Round]:
+    """Let the rounds of a ring go round several rings, each with a part of every block.
+
+    Block p of ring r, which belongs to the position at its place p, is piece r n + p.
+    """
+    if rings == 1:
+        return rounds
+    orders, made = ring_orders(n, rings, group), []
+    for each in rounds:
+        src, dst = (np.concatenate([order[ends] for order in orders])
+                    for ends in (each.src, each.dst))
+        base = np.repeat(n * np.arange(rings), len(each.src))
+        order = np.lexsort((base, dst, src))
+        made.append(replace(each, src=src[order], dst=dst[order], base=base[order],
+                            first=np.tile(each.first, rings)[order],
+                            count=np.tile(each.count, rings)[order]))
+    return made
+
+
 def ring_chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
     """Send chunks along a chain; each position passes on a chunk as soon as it has the chunk.
 

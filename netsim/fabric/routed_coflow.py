@@ -17,6 +17,7 @@ from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.fabric.kernels.progress import copy_in, copy_in_place, move
 from netsim.fabric.records import FLOW, HOP, LOAD
 from netsim.network import Topology
+from netsim.network.wire import messages_of
 from netsim.workload import Flows
 
 Floats = NDArray[np.float64]
@@ -109,14 +110,15 @@ class RoutedCoflow:
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
            key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf,
-           overhead_s: float | None = None, steps: _Steps = (),
+           overhead_s: float | None = None, steps: _Steps = (), continues: bool = False,
            like: RoutedCoflow | None = None) -> RoutedCoflow:
         """Route the flows of a coflow; rank r is on host ``hosts[r]``, or on host r by default.
 
         `key` has the ECMP key of each flow; if it is a single number, flow i has ``key + i``.
         `overhead_s` is the overhead of each of the merged `steps` (see `netsim.Stage`), by default
-        the network's. `like`, a coflow with the same flows between the same hosts, is itself
-        returned if links, weight, deadline and overhead are the same.
+        the network's; a coflow that `continues` a collective needs no launch. `like`, a coflow with
+        the same flows between the same hosts, is itself returned if links, weight, deadline and
+        overhead are the same.
         """
         places = np.arange(network.hosts) if hosts is None else np.asarray(hosts, dtype=np.int64)
         if flows.ranks > len(places):
@@ -129,14 +131,17 @@ class RoutedCoflow:
         ptr, links = network.routes(src, dst, keys)
         wire = network.wire
         latency = wire.latency_of(ptr, links) if wire.timed else np.zeros(len(src))
-        overhead = wire.overhead_of(ptr, latency, steps, overhead_s)
+        messages, launch = messages_of(len(src), steps), 0.0
+        if wire.protocols and not continues:
+            launch = float(wire.launch_of((flows.nbytes / messages).max(initial=0.0)))
+        overhead = wire.overhead_of(ptr, latency, steps, overhead_s, launch)
         if (like is not None
                 and (like.weight, like.deadline_s, like.overhead_s)
                 == (weight, deadline_s, overhead)
                 and np.array_equal(like.flows["hops"], np.diff(ptr))
                 and np.array_equal(like.hops["link"], links)):
             return like
-        nbytes = network.wire_bytes(flows.nbytes, src, dst, keys, ptr, links)
+        nbytes = network.wire_bytes(flows.nbytes, src, dst, keys, ptr, links, messages)
         coflows, rows, hops, loads = bind(src, dst, nbytes, ptr, links, network.usable,
                                           np.array([len(src)]), flows.nbytes, latency)
         coflows["overhead"] = overhead

@@ -55,8 +55,9 @@ class Crossing(NamedTuple):
                              for name in ("src", "dst", "nbytes"))
         src, dst = hosts[src], hosts[dst]
         ptr, links = network.routes(src, dst, key)
+        messages = np.array([each.messages for each in families])[family]
         return cls(family, group, src, dst, payload,
-                   network.wire_bytes(payload, src, dst, key, ptr, links),
+                   network.wire_bytes(payload, src, dst, key, ptr, links, messages),
                    network.wire.latency_of(ptr, links), ptr, links)
 
     @property

@@ -75,7 +75,7 @@ def _converted(stages: tuple[Stage, ...], ranks: int) -> Operations:
         if stage.flows is not None:
             sends = len(sendings)
             sendings.append(Sending(stage.flows, stage.steps, stage.weight, stage.deadline_s,
-                                    stage.overhead_s))
+                                    stage.overhead_s, stage.continues))
         own = len(rows)
         rows.append((-1, 0.0 if stage.ranks else stage.compute_s, sends, stage.stream, stage.name))
         after += [(own, computed) for computed in begins[stage.name]]
@@ -167,7 +167,7 @@ class JobPlan:
         if stage.flows is None:
             return None
         sending = Sending(stage.flows, stage.steps, stage.weight, stage.deadline_s,
-                          stage.overhead_s)
+                          stage.overhead_s, stage.continues)
         made = self._routed(sending, stage.name, routed.get(id(stage.flows)))
         routed[id(stage.flows)] = made
         return made
@@ -180,7 +180,7 @@ class JobPlan:
                                key=ecmp_key(self.spec.id, name),
                                weight=self.spec.weight * sending.weight,
                                deadline_s=deadline_s, overhead_s=sending.overhead_s,
-                               steps=sending.steps, like=like)
+                               steps=sending.steps, continues=sending.continues, like=like)
 
     @property
     def simulated_ranks(self) -> int:

@@ -53,11 +53,19 @@ class SingleColumns:
     sent: Callable[[Ints], Sent]  #: the flows of some jobs, given by indices into `members`
     __deepcopy__ = same
 
+    def largest(self) -> Floats:
+        """Return the bytes of the largest flow of each coflow."""
+        sent = self.sent(np.arange(len(self.members)))
+        found = np.zeros(len(self.members))
+        np.maximum.at(found, np.repeat(np.arange(len(found)), sent.counts), sent.nbytes)
+        return found
+
 
 def is_single(job: JobSpec) -> bool:
     """Whether a job consists of a single coflow."""
     return (job.iterations == 1 and len(job.stages) == 1 and job.stages[0].flows is not None
-            and not job.stages[0].steps and not is_ranked(job.stages))
+            and not job.stages[0].steps and not job.stages[0].continues
+            and not is_ranked(job.stages))
 
 
 def of_columns(jobs: JobColumns) -> SingleColumns:
@@ -169,6 +177,8 @@ class SingleCoflows:
         self._valid = arrival + (wait + columns.compute_s)
         given = columns.overhead_s
         self._overhead_s = np.where(np.isnan(given), network.wire.overhead, given)
+        if network.wire.protocols and len(columns.members):
+            self._overhead_s = self._overhead_s + network.wire.launch_of(columns.largest())
         self._before_s = release + columns.compute_s
         # A coflow that crosses no link has no overhead; its end may be recorded a little late.
         self._begins = self._valid + self._overhead_s

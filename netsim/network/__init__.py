@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from netsim.network.simulators import hpcc, htsim
     from netsim.network.spray import SprayedNetwork
     from netsim.network.topology import BigSwitch, GpuServers, Topology
-    from netsim.network.wire import Packet, Wire
+    from netsim.network.wire import Packet, Protocol, Wire
     from netsim.network.wired import Profile, profile, profiles, wired
 
 __all__ = ["TOPOLOGIES", "BigSwitch", "GpuServers", "GraphTopology", "NcclNetwork", "NcclServer",
-           "Packet", "Profile", "SprayedNetwork", "Topology", "Wire", "big_switch",
+           "Packet", "Profile", "Protocol", "SprayedNetwork", "Topology", "Wire", "big_switch",
            "describe_network", "edge_cloud", "fat_tree", "from_networkx", "gpu_cluster", "hpcc",
            "htsim", "leaf_spine",
            "make_network", "nccl", "profile", "profiles", "rail_pod", "read_nccl_server",
@@ -46,7 +46,7 @@ _HOME = {
     "netsim.network.simulators": ("hpcc", "htsim"),
     "netsim.network.spray": ("SprayedNetwork",),
     "netsim.network.topology": ("BigSwitch", "GpuServers", "Topology"),
-    "netsim.network.wire": ("Packet", "Wire"),
+    "netsim.network.wire": ("Packet", "Protocol", "Wire"),
     "netsim.network.wired": ("Profile", "profile", "profiles", "wired"),
 }
 

@@ -93,19 +93,9 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     InputError
         If one of the changes is invalid.
     """
-    path, changes = Path(as_path(source, "source")), plain(changes)
-    if path.suffix not in (".toml", *GRAPH_SUFFIXES, *_KINDS):
-        folder = ready_made_folder()
-        path = folder / f"{source}.toml"
-        if not path.is_file():
-            raise UnknownNameError("network", str(source), ready_made(), key="source")
-    description = _describe(path)
-    kind = description.pop("kind", None)
-    if kind in _EDGE:
-        raise TraceError("describes an edge-cloud, not a network; read it with "
-                         "netsim.read_edge_cloud", path)
-    if kind is None:
-        raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
+    changes = plain(changes)
+    path, description = describe_network(source)
+    kind = description.pop("kind")
     if "kind" in changes:
         raise InputError(f"kind cannot be changed to {reprlib.repr(changes['kind'])}: {source} is "
                          f"a {kind!r}; build a network of another kind, as netsim.ring does",
@@ -126,6 +116,24 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
             if key != "limits" and description.get(key) != value
             and (key in description or kind != "graph")})
     return network
+
+
+def describe_network(source: str | Path) -> tuple[Path, dict[str, Any]]:
+    """Return the file of a network, and its ``kind`` and options; see `read_network`."""
+    path = Path(as_path(source, "source"))
+    if path.suffix not in (".toml", *GRAPH_SUFFIXES, *_KINDS):
+        folder = ready_made_folder()
+        path = folder / f"{source}.toml"
+        if not path.is_file():
+            raise UnknownNameError("network", str(source), ready_made(), key="source")
+    description = _describe(path)
+    kind = description.get("kind")
+    if kind in _EDGE:
+        raise TraceError("describes an edge-cloud, not a network; read it with "
+                         "netsim.read_edge_cloud", path)
+    if kind is None:
+        raise TraceError(f"names no kind; choose from: {', '.join(TOPOLOGIES)}", path)
+    return path, description
 
 
 def changed_name(name: str, changes: Mapping[str, Any]) -> str:

@@ -20,8 +20,10 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network.from_graph import from_networkx
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Paths
+from netsim.network.wired import takes_wire
 
 
+@takes_wire
 def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
           capacity: Quantity | None = None, attribute: str = "capacity",
           unit: str | float | None = None, directed: bool | None = None, routing: str = "ecmp",

@@ -125,11 +125,11 @@ class LiveNetwork(Topology):
         return self._network.routes(src, dst, key)
 
     def wire_bytes(self, nbytes: NDArray[np.float64], src: Ints, dst: Ints, key: Ints, ptr: Ints,
-                   links: Ints) -> NDArray[np.float64]:
+                   links: Ints, messages: Ints | int = 1) -> NDArray[np.float64]:
         """Return the bytes on the wire on the usual paths; see `Topology.wire_bytes`."""
         if self.wire.plain:
             return nbytes
-        return self.wire.bytes_of(nbytes, *self._network.routes(src, dst, key))
+        return self.wire.bytes_of(nbytes, *self._network.routes(src, dst, key), messages)
 
     def to_networkx(self) -> nx.DiGraph:
         """Return the graph of all links, including dead ones; see `Topology.to_networkx`."""
@@ -164,7 +164,7 @@ class LiveTrunks(LiveNetwork):
             loopback_uses_ports=network.loopback_uses_ports,
             wire=Wire(len(names), np.concatenate((wire.latency, under.latency[members])),
                       np.concatenate((wire.efficiency, under.efficiency[members])), wire.packet,
-                      wire.link_packets | packets, wire.overhead, names))
+                      wire.link_packets | packets, wire.overhead, names, wire.protocols))
         self._network, self._others = network, cables
         self._dead = np.zeros(self.links, np.bool_)
         self._forget()

@@ -144,7 +144,7 @@ class SprayedNetwork(GraphTopology):
         packets = {link: wire.link_packets[cable] for link, cable in enumerate(first.tolist())
                    if cable in wire.link_packets}
         super().set_wire(Wire(self.links, wire.latency[first], wire.efficiency[first], wire.packet,
-                              packets, wire.overhead, self.link_names))
+                              packets, wire.overhead, self.link_names, wire.protocols))
 
     def _check_alike(self, wire: Wire, first: Ints) -> None:
         """Refuse trunks with members that differ from the first one."""

@@ -320,13 +320,14 @@ class Topology:
 
     def wire_bytes(self, nbytes: NDArray[np.float64], src: NDArray[np.int64],
                    dst: NDArray[np.int64], key: NDArray[np.int64], ptr: NDArray[np.int64],
-                   links: NDArray[np.int64]) -> NDArray[np.float64]:
+                   links: NDArray[np.int64], messages: NDArray[np.int64] | int = 1
+                   ) -> NDArray[np.float64]:
         """Return the bytes on the wire of flows, given their payload and the paths from `routes`.
 
-        The array has shape (flows,). It refers to the flows' usual paths, even while they take
-        others because of dead links.
+        The array has shape (flows,). `messages` counts the messages of each flow. Paths are the
+        usual ones of the flows, even while they take others because of dead links.
         """
-        return self.wire.bytes_of(nbytes, ptr, links)
+        return self.wire.bytes_of(nbytes, ptr, links, messages)
 
     def host(self, name: Node) -> int:
         """Return the number of a host given by name or number.

@@ -1,8 +1,8 @@
-"""Properties of links that affect bytes in transit: latency, headers of packets, efficiency."""
+"""What affects bytes in transit: latency, headers of packets, efficiency, and protocols."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -51,8 +51,39 @@ class Packet:
         return nbytes + self.header * np.where(exact, whole, np.ceil(packets))
 
 
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How software sends messages of some sizes, such as NCCL's LL, LL128 and Simple.
+
+    Parameters
+    ----------
+    launch : float
+        Seconds of software before the first byte of a collective, or of any other coflow; it is
+        needed once, whatever the number of steps.
+    efficiency : float
+        The payload's fraction of the bytes on the wire, in (0, 1].
+    upto : float
+        The largest messages that are sent like this, in bytes. A message is what a flow sends in
+        one step of a collective.
+
+    Raises
+    ------
+    InputError
+        If the launch is negative or infinite, the efficiency not in (0, 1], or `upto` not positive.
+    """
+
+    launch: float = 0.0
+    efficiency: float = 1.0
+    upto: float = np.inf
+
+    def __post_init__(self) -> None:
+        convert(self, "protocol", launch=partial(as_number, least=0), efficiency=as_share)
+        if not self.upto > 0:
+            raise InputError(f"protocol: upto must be positive, not {self.upto!r}", "upto")
+
+
 class Wire:
-    """Latency, efficiency, packets and overhead of the links of a network.
+    """Latency, efficiency, packets, overhead and protocols of the links of a network.
 
     Parameters
     ----------
@@ -70,11 +101,14 @@ class Wire:
         Seconds of software before the first byte of a stage, unless the stage has its own value.
     link_names : sequence of str, optional
         The names of the links, for error messages.
+    protocols : sequence of Protocol
+        How messages are sent, by their size, the smallest first. Without any, they need no launch.
 
     Raises
     ------
     InputError
-        If a latency or the overhead is negative or not finite, or an efficiency not in (0, 1].
+        If a latency or the overhead is negative or not finite, or an efficiency not in (0, 1]; or
+        if the protocols are not in order, or do not end with one for all larger messages.
 
     Attributes
     ----------
@@ -96,7 +130,8 @@ class Wire:
 
     def __init__(self, links: int, latency: ArrayLike = 0.0, efficiency: ArrayLike = 1.0,
                  packet: Packet | None = None, link_packets: Mapping[int, Packet] | None = None,
-                 overhead: float = 0.0, link_names: tuple[str, ...] = ()) -> None:
+                 overhead: float = 0.0, link_names: tuple[str, ...] = (),
+                 protocols: Sequence[Protocol] = ()) -> None:
         self.latency = _per_link(latency, links, "latency")
         self.efficiency = _per_link(efficiency, links, "efficiency")
         self.packet = packet
@@ -116,8 +151,14 @@ class Wire:
         self._format_of = np.full(links, self._formats.index(packet) if packet else -1)
         for link, own in self.link_packets.items():
             self._format_of[link] = self._formats.index(own)
-        self.timed = bool(self.latency.any()) or self.overhead > 0
-        self.plain = packet is None and not self.link_packets
+        self.protocols = _in_order(protocols)
+        self._upto, self._launch, self._part = (
+            np.array([getattr(each, name) for each in self.protocols])
+            for name in ("upto", "launch", "efficiency"))
+        self.timed = (bool(self.latency.any()) or self.overhead > 0
+                      or bool(self._launch.any()))
+        self.plain = (packet is None and not self.link_packets
+                      and bool((self._part == 1).all()))
         self.ideal = not self.timed and self.plain and bool((self.efficiency == 1).all())
 
     def latency_of(self, ptr: Ints, links: Ints) -> Floats:
@@ -130,14 +171,22 @@ class Wire:
         """
         return np.bincount(_owner(ptr), self.latency[links], len(ptr) - 1).astype(np.float64)
 
+    def launch_of(self, message: ArrayLike) -> Floats:
+        """Return the launch of coflows, given the bytes of the largest message of each.
+
+        There must be protocols.
+        """
+        found: Floats = self._launch[np.searchsorted(self._upto, message)]
+        return found
+
     def overhead_of(self, ptr: Ints, latency: Floats, steps: Iterable[tuple[Ints, int]] = (),
-                    overhead: float | None = None) -> float:
+                    overhead: float | None = None, launch: float = 0.0) -> float:
         """Return the overhead of a coflow before its first byte; 0 without paths.
 
         If a coflow merges the sigma steps of a collective, its overhead includes the overhead o and
         the latency of every step. The latency that the coflow has anyway is subtracted:
 
-            sigma o + sum over s of Lambda_s - max over f of Lambda_f
+            launch + sigma o + sum over s of Lambda_s - max over f of Lambda_f
 
         Here, Lambda_s is the largest latency of the paths in step s, and Lambda_f is the latency of
         the path of flow f.
@@ -153,6 +202,8 @@ class Wire:
             `netsim.Stage.steps`.
         overhead : float, optional
             The overhead o of one step, in seconds; by default the network's.
+        launch : float
+            Seconds before the first step; see `launch_of`.
 
         Examples
         --------
@@ -168,13 +219,15 @@ class Wire:
             return 0.0
         kinds = list(steps)
         if not kinds:
-            return own
+            return launch + own
         after = sum(times * float(latency[flows].max(initial=0.0)) for flows, times in kinds)
         count = sum(times for _, times in kinds)
-        return count * own + after - float(latency.max(initial=0.0))
+        return launch + (count * own + after - float(latency.max(initial=0.0)))
 
-    def bytes_of(self, nbytes: Floats, ptr: Ints, links: Ints) -> Floats:
+    def bytes_of(self, nbytes: Floats, ptr: Ints, links: Ints, messages: Ints | int = 1) -> Floats:
         """Return the bytes on the wire of flows: the most over all packet formats on the path.
+
+        Before they are packed, the bytes of each message grow as its protocol says.
 
         Parameters
         ----------
@@ -182,14 +235,35 @@ class Wire:
             Payload.
         ptr, links : ndarray of int
             The paths, in compressed rows; flows with an empty path have no headers.
+        messages : int or ndarray of int, shape (flows,)
+            The number of equal messages of each flow.
         """
         if self.plain:
             return nbytes
+        if self.protocols:
+            nbytes = nbytes / self._part[np.searchsorted(self._upto, nbytes / messages)]
         most, owner, format_of = nbytes.copy(), _owner(ptr), self._format_of[links]
         for number, packet in enumerate(self._formats):
             flows = np.unique(owner[format_of == number])
             most[flows] = np.maximum(most[flows], packet.wire_bytes(nbytes[flows]))
         return most
+
+
+def messages_of(flows: int, steps: Iterable[tuple[Ints, int]]) -> Ints:
+    """Count the messages of each flow, given the steps that a coflow merges; see `overhead_of`."""
+    count = np.zeros(flows, np.int64)
+    for sent, times in steps:
+        count[sent] += times
+    return np.maximum(count, 1)
+
+
+def _in_order(protocols: Sequence[Protocol]) -> tuple[Protocol, ...]:
+    """Check that protocols are in order of their sizes, and that the last one has no limit."""
+    sizes = [each.upto for each in protocols]
+    if sizes and (sorted(set(sizes)) != sizes or sizes[-1] != np.inf):
+        raise InputError("protocols must be in order of upto, the last one without upto; they have "
+                         + ", ".join(f"{size:g}" for size in sizes), "protocols")
+    return tuple(protocols)
 
 
 def _owner(ptr: Ints) -> Ints:

@@ -1,12 +1,13 @@
-"""Latency, efficiency, packets and overhead, as options of all builders of networks."""
+"""Latency, efficiency, packets, overhead and protocols, as options of all builders of networks."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 
 from netsim.base.files import read_text
 from netsim.base.units import LONG_LATENCY, parse_bytes, parse_seconds
-from netsim.base.values import about, as_choice, as_share, known_names, refused
+from netsim.base.values import about, as_choice, as_share, check_options, known_names, refused
 from netsim.errors import InputError
 from netsim.network.topology import Topology
-from netsim.network.wire import Packet, Wire
+from netsim.network.wire import Packet, Protocol, Wire
 
 #: Options that `takes_wire` adds to a builder.
-WIRE_OPTIONS = ("latency", "efficiency", "packet", "overhead", "profile")
+WIRE_OPTIONS = ("latency", "efficiency", "packet", "overhead", "protocols", "profile")
 
 Made = TypeVar("Made", bound=Callable[..., Topology])
 
@@ -87,13 +88,13 @@ def takes_wire(builder: Made) -> Made:
 
 
 def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet: Any = None,
-          overhead: Any = None, profile: Any = None) -> Topology:
-    """Set latency, efficiency, packets and overhead of a network's links; return the network.
+          overhead: Any = None, protocols: Any = None, profile: Any = None) -> Topology:
+    """Set what affects bytes in transit on a network; return the network.
 
-    All builders take these options. Each option is one value for all links or, except for the
-    overhead, a mapping to values. Its keys are names of links, in which ``*`` matches anything, or
-    the two nodes of a link: ``{"*": "1us", "leaf-*->spine-*": "2us"}``. If several keys match, the
-    last one counts. Options that are not given keep their values.
+    All builders take these options. Each option is one value for all links or, except for overhead
+    and protocols, a mapping to values. Its keys are names of links, in which ``*`` matches
+    anything, or the two nodes of a link: ``{"*": "1us", "leaf-*->spine-*": "2us"}``. If several
+    keys match, the last one counts. Options that are not given keep their values.
 
     Parameters
     ----------
@@ -105,7 +106,10 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     packet : Packet or mapping
         The format of packets: a `Packet`, or ``{"payload": 1460, "header": 78}``.
     overhead : quantity
-        Time of software before the first byte of each stage.
+        Time of software before the first byte of each step.
+    protocols : sequence of Protocol or mapping
+        How software sends messages, by their size: a `Protocol`, or a mapping such as
+        ``{"upto": "64KB", "launch": "20us", "efficiency": 0.5}``, the last one without ``upto``.
     profile : str or mapping
         The name of a profile, which defines packets and efficiency.
 
@@ -142,8 +146,10 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     own = {} if alike else {link: each for link, each in enumerate(formats) if each is not None}
     later = old.overhead if overhead is None else parse_seconds(
         overhead, f"network {network.name!r}: overhead", usual=LONG_LATENCY)
+    ways = old.protocols if protocols is None else _protocols(
+        protocols, f"network {network.name!r}: protocols")
     network.set_wire(Wire(cables.links, seconds, part, formats[0] if alike else None, own, later,
-                          cables.link_names))
+                          cables.link_names, ways))
     return network
 
 
@@ -183,3 +189,22 @@ def _packet(value: Any, what: str) -> Packet:
         raise refused(what, "a Packet or have the keys payload and header", value)
     return Packet(parse_bytes(value["payload"], f"{what}: payload", strict=True),
                   parse_bytes(value["header"], f"{what}: header"))
+
+
+@about("protocols")
+def _protocols(given: Any, what: str) -> Sequence[Protocol]:
+    """Make protocols of mappings."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        raise refused(what, "a list of protocols, such as [{\"launch\": \"20us\"}]", given)
+    return [each if isinstance(each, Protocol) else _protocol(each, f"{what}: protocol {k}")
+            for k, each in enumerate(given)]
+
+
+def _protocol(given: Any, what: str) -> Protocol:
+    if not isinstance(given, Mapping):
+        raise refused(what, "a Protocol or a mapping of its options", given)
+    check_options(Protocol, given, what)
+    readers = {"launch": partial(parse_seconds, usual=LONG_LATENCY), "efficiency": as_share,
+               "upto": partial(parse_bytes, strict=True)}
+    return Protocol(**{name: readers[name](value, f"{what}: {name}")
+                       for name, value in given.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
 from netsim.plots.style import (
@@ -94,6 +94,59 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
     log_sizes(ax)
     name_axes(ax, "size", "busbw (GB/s)")
     return ax
+
+
+def calibration_curves(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw predicted times of a calibration as lines, and measured ones as dots, by size.
+
+    Dots of points that were held out are filled.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of a `netsim.Calibration`.
+    ax : Axes, optional
+        Axes to draw on, without the ratios; by default those of a new figure, one paper column
+        wide, with predicted over measured times below.
+
+    Returns
+    -------
+    Axes
+        Those of the times.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    require_matplotlib(ax)
+    upper, *lower = [ax] if ax is not None else new_figure(3.6).subplots(
+        2, sharex=True, squeeze=False, height_ratios=(2, 1))[:, 0].tolist()
+    series = {(f"{collective}, {ranks} ranks" if collective != "flows" else "flows"): own
+              for (collective, ranks), own in rows.groupby(["collective", "ranks"], sort=False)}
+    for (label, own), look in zip(series.items(), looks(series).values(), strict=True):
+        own = own.sort_values("bytes")
+        upper.plot(own["bytes"], own["predicted_s"], color=look.colour, label=short(label),
+                   linewidth=1.1, zorder=3)
+        for out, fill in ((False, "white"), (True, look.colour)):
+            part = own[own["held_out"] == out]
+            dots: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 2.5,
+                                    "color": look.colour, "markerfacecolor": fill,
+                                    "markeredgewidth": 0.6, "rasterized": len(own) > 500}
+            upper.plot(part["bytes"], part["measured_s"], **dots)
+            for below in lower:
+                below.plot(part["bytes"], part["ratio"], **dots)
+    upper.set_yscale("log")
+    log_seconds(upper.yaxis)
+    for each in (upper, *lower):
+        dress(each, "both")
+    name_axes(upper, "" if lower else "size", "time: lines predicted,\ndots measured")
+    for below in lower:
+        below.axhline(1.0, color="0.4", linewidth=0.8)
+        name_axes(below, "size", "ratio")
+    log_sizes((lower or [upper])[-1])
+    add_legend(upper)
+    return upper
 
 
 def _known(tables: Mapping[str, pd.DataFrame], column: str, otherwise: str

@@ -27,9 +27,10 @@ from netsim.reproductions.accuracy import (
     four_figures,
     refitted_claim,
 )
-from netsim.reproductions.accuracy_files import find_file, read_vidur
+from netsim.reproductions.accuracy_files import find_file
 from netsim.reproductions.claims import PLAIN, Claim, Runs, below
 from netsim.simulation.simulation import simulate
+from netsim.traces.measured import read_vidur
 from netsim.workload import JobSpec
 
 if TYPE_CHECKING:

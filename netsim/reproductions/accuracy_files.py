@@ -5,11 +5,9 @@ Each reader takes the files of the publisher; `netsim data list` says where to g
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.files import read_bytes
-from netsim.base.lazy import pd
 from netsim.errors import TraceError
 from netsim.network.graph_files import Line, lines_of
-from netsim.traces.files import read_text, require_file
+from netsim.traces.files import require_file
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -170,40 +167,6 @@ def _run(block: list[Line]) -> HtsimRun:
         title.refuse("the run has no line 'Summary: New: ... Rtx: ...' with packets")
     return HtsimRun(" ".join(title.words[1:]), float(tail[1]) * 1e-6,
                     int(summary[2]) / int(summary[1]))
-
-
-def read_vidur(path: str | Path) -> pd.DataFrame:
-    """Read a table of a collective that vidur has profiled, such as ``all_reduce.csv``.
-
-    The result has a row for each number of GPUs, GPUs per server and size, with ``gpus``,
-    ``per_server``, ``bytes`` and ``measured_s``. This is the least time of rank 0 over the
-    repetitions that a row of the file summarises; if several rows of the file agree in the rest,
-    their median.
-    """
-    path = require_file(path)
-    rows = pd.DataFrame(_rows_of_vidur(path), columns=["gpus", "per_server", "bytes", "measured_s"])
-    if rows.empty:
-        raise TraceError("has no rows of rank 0", path)
-    return rows.groupby(["gpus", "per_server", "bytes"])["measured_s"].median().reset_index()
-
-
-def _rows_of_vidur(path: Path) -> Iterator[tuple[float, ...]]:
-    table = csv.reader(io.StringIO(read_text(path)))
-    head = next(table)
-    least = next((name for name in head if re.fullmatch(r"time_stats\.\w+\.min", name)),
-                 "time_stats.<collective>.min")
-    names = ("rank", "num_workers", "devices_per_node", "size", least)
-    for name in names:
-        if name not in head:
-            raise TraceError(f"has no column {name}", path, 1)
-    places = [head.index(name) for name in names]
-    for row in table:
-        if len(row) != len(head):
-            raise TraceError(f"has {len(row)} values, not {len(head)}", path, table.line_num)
-        line = Line(path, table.line_num, [row[place] for place in places])
-        if line.whole(0, "rank") == 0:
-            yield (line.whole(1, "num_workers", 1), line.whole(2, "devices_per_node", 1),
-                   line.whole(3, "size", 1), line.real(4, least, strict=True) * 1e-3)
 
 
 def find_file(folder: str | Path, *names: str) -> Path:

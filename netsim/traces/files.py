@@ -367,6 +367,12 @@ class Checker:
         """Check that a value is a whole number between `least` and `most`; return it."""
         return int(self.number(value, where, NumberRange(least, most, whole=True), hint))
 
+    def flag(self, value: object, where: str) -> bool:
+        """Check that a value is true or false; return it."""
+        if not isinstance(value, bool):
+            self.must_be(where, "true or false", value)
+        return value is True
+
     def text(self, value: object, where: str) -> str:
         """Check that a value is a string that can be encoded; return it, or ``""`` if not."""
         try:

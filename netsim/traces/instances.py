@@ -27,7 +27,7 @@ from netsim.workload import Flows, JobSpec, Stage, Workload
 # --- coflows -------------------------------------------------------------------------------
 
 _OPTIONAL = ("arrival_s", "weight", "deadline_s", "overhead_s", "starts_after", "finishes_before",
-             "job")
+             "job", "continues")
 
 
 class _Coflow(NamedTuple):
@@ -43,6 +43,7 @@ class _Coflow(NamedTuple):
     starts_after: tuple[int, ...]
     finishes_before: tuple[int, ...]
     job: int | None
+    continues: bool
 
 
 def jobs_of_coflows(check: Checker, value: object) -> list[JobSpec]:
@@ -78,6 +79,7 @@ def _coflow(check: Checker, value: object, where: str) -> _Coflow | None:
         _ids(check, coflow.get("starts_after", []), f"{where}.starts_after"),
         _ids(check, coflow.get("finishes_before", []), f"{where}.finishes_before"),
         check.whole(coflow["job"], f"{where}.job") if "job" in coflow else None,
+        check.flag(coflow.get("continues", False), f"{where}.continues"),
     )
 
 
@@ -146,6 +148,7 @@ def _job_of(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpe
             coflow_id=coflow.id,
             deadline_s=coflow.deadline_s,
             overhead_s=coflow.overhead_s,
+            continues=coflow.continues,
         )
         for coflow in group
     ]
@@ -175,7 +178,7 @@ def _job_id(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> int | 
 _JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name", "weight", "group")
 
 _STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s", "overhead_s", "steps",
-          "computes_on", "stream", "after_previous")
+          "computes_on", "stream", "after_previous", "continues")
 
 
 def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
@@ -186,18 +189,20 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
         ``iterations``, ``name``, ``weight``, ``group``, and ``compute_s``, a list of the seconds of
         computation before each coflow. A job that is a DAG does not have ``coflows``, but
         ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s, overhead_s,
-        steps, computes_on, stream, after_previous}]``. A job's id is its position in the file.
+        steps, computes_on, stream, after_previous, continues}]``. A job's id is its position in the
+        file.
     ``coflows: [{id, arrival_s, weight, deadline_s, overhead_s, flows, starts_after,
-    finishes_before, job}]``
+    finishes_before, job, continues}]``
         Coflows that name the same ``job``, or that ``starts_after`` or ``finishes_before``
         connects, are the stages of one job. The job's id is the value of ``job``; without it, the
         smallest id of the job's coflows.
 
     A ``deadline_s`` counts from the instant at which the coflow becomes valid; without it, the
     coflow has no deadline. ``overhead_s`` are the seconds of software before a coflow's first byte,
-    by default those of the network. A coflow that merges the steps of a collective lists them in
-    ``steps: [{flows, times}]``: for each kind of step, its flows, by their index in the stage, and
-    the number of such steps; see `netsim.Stage`. ``computes_on`` lists the hosts whose ranks
+    by default those of the network. A coflow that ``continues`` (true) a collective needs no launch
+    of its own. One that merges the steps of a collective lists them in ``steps: [{flows, times}]``:
+    for each kind of step, its flows, by their index in the stage, and the number of such steps; see
+    `netsim.Stage`. ``computes_on`` lists the hosts whose ranks
     compute, taking turns on the ``stream``; ``after_previous`` names stages of the previous
     iteration.
 
@@ -310,6 +315,7 @@ def _stage(check: Checker, value: object, where: str) -> Stage | None:
         ranks=_ranks(check, stage, where),
         stream=check.text(stage.get("stream", "compute"), f"{where}.stream"),
         after_previous=_names(check, stage.get("after_previous", []), f"{where}.after_previous"),
+        continues=check.flag(stage.get("continues", False), f"{where}.continues"),
     )
 
 

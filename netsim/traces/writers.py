@@ -189,6 +189,8 @@ def _stage_entry(job: JobSpec, stage: Stage) -> dict[str, Any]:
     entry |= {key: value for key, value in optional.items() if value}
     if stage.stream != "compute":
         entry["stream"] = stage.stream
+    if stage.continues:
+        entry["continues"] = True
     return entry if stage.overhead_s is None else entry | {"overhead_s": stage.overhead_s}
 
 
@@ -220,6 +222,8 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
             entry["deadline_s"] = stage.deadline_s
         if stage.overhead_s is not None:
             entry["overhead_s"] = stage.overhead_s
+        if stage.continues:
+            entry["continues"] = True
         for key, names in (("starts_after", stage.after),
                            ("finishes_before", stage.finishes_before)):
             if names:

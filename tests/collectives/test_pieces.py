@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.collectives import ALGORITHMS, schedule, waits
+from netsim.collectives.schedules import ring_orders
 
 PAIRS = [(collective, algorithm) for collective, named in ALGORITHMS.items()
          for algorithm in named]
@@ -23,8 +24,14 @@ def schedules(draw):
     if "root" in takes:
         options["root"] = draw(st.integers(0, ranks - 1))
     if "group" in takes:
-        options["group"] = draw(st.sampled_from([g for g in range(1, ranks + 1) if not ranks % g]))
+        options["group"] = draw(divisors(ranks))
+    if "rings" in takes:
+        options["rings"] = draw(divisors(options["group"]))
+        if options["rings"] == 1:
+            del options["group"]
+    if "inner" in takes:
         options |= {name: draw(st.sampled_from(["ring", "direct"])) for name in ("inner", "outer")}
+        options["overlap"] = draw(st.booleans())
     if "pairs" in takes and ranks > 1 and draw(st.booleans()):
         at = st.integers(0, ranks - 1)
         options["pairs"] = draw(st.lists(st.tuples(at, at).filter(lambda pair: pair[0] != pair[1]),
@@ -32,6 +39,20 @@ def schedules(draw):
     if draw(st.booleans()):
         options["order"] = draw(st.permutations(range(ranks)))
     return schedule(collective, ranks, algorithm, **options), options
+
+
+def divisors(of):
+    return st.sampled_from([each for each in range(1, of + 1) if not of % each])
+
+
+def parts_of(made, options):
+    """Return the pieces that each position begins or ends with, by its place in each ring."""
+    rings = options.get("rings", 1)
+    parts = {p: [] for p in range(made.ranks)}
+    for ring, order in enumerate(ring_orders(made.ranks, rings, options.get("group"))):
+        for place, p in enumerate(order.tolist()):
+            parts[p].append(ring * made.ranks + place)
+    return parts
 
 
 def sums(ranks):
@@ -54,8 +75,8 @@ def begun(made, options):
         for piece, (src, _) in enumerate(pairs_of(made, options)):
             each[at[src]][piece] = Counter([-1])
     else:
-        for p, rank in enumerate(at):
-            each[rank] = {p: Counter([rank])}
+        for p, own in parts_of(made, options).items():
+            each[at[p]] = {piece: Counter([at[p]]) for piece in own}
     return each
 
 
@@ -73,7 +94,8 @@ def check_end(made, options, has):
     elif made.collective == "reduce":
         assert all(has[at[options.get("root", 0)]][piece] == every for piece in pieces)
     elif made.collective == "reduce-scatter":
-        assert all(has[rank][p] == every for p, rank in enumerate(at))
+        assert all(has[at[p]][piece] == every
+                   for p, own in parts_of(made, options).items() for piece in own)
     elif made.collective == "broadcast":
         assert all(has[rank][piece] == Counter([-1]) for rank in at for piece in pieces)
     elif made.collective == "all-to-all":
@@ -83,7 +105,8 @@ def check_end(made, options, has):
         assert all(has[at[dst]][k] == Counter([-1])
                    for k, (_, dst) in enumerate(pairs_of(made, options)))
     else:  # all-gather and barrier: all have something of everybody
-        assert all(has[rank][p] == Counter([at[p]]) for rank in at for p in pieces)
+        assert all(has[rank][piece] == Counter([at[p]]) for rank in at
+                   for p, own in parts_of(made, options).items() for piece in own)
 
 
 def follow(made, options, order_of_messages):

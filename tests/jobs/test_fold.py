@@ -96,6 +96,16 @@ def test_wire_bytes():
     assert result.jobs["wire_bytes"][0] > result.jobs["bytes"][0] > 0
 
 
+def test_protocols():
+    """A launch per coflow, and more bytes on the wire for small messages, of all ranks."""
+    ways = [{"upto": "2kB", "launch": "5us", "efficiency": 0.5}, {"launch": "20us"}]
+    network = netsim.gpu_cluster(4, 4, protocols=ways)
+    job = netsim.llm_job(SMALL, tp=4, pp=2, dp=2, global_batch=4)
+    result = simulated(network, [job])
+    assert ranks_of(result) == 2
+    assert result.jobs["wire_bytes"][0] > result.jobs["bytes"][0] > 0
+
+
 LINE = netsim.llm_job(SMALL, tp=2, pp=2, dp=4, global_batch=8, iterations=2)
 SWITCH = netsim.big_switch(20, "1Gbps")
 

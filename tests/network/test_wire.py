@@ -79,6 +79,38 @@ def test_a_phase_of_steps_has_the_overheads_and_latencies_of_all():
 # --- options of builders ------------------------------------------------------------------
 
 
+PROTOCOLS = [{"upto": "64kB", "launch": "20us", "efficiency": 0.5}, {"launch": "40us"}]
+
+
+@pytest.mark.parametrize("form", ["steps", "messages", "aggregate"])
+def test_a_collective_is_launched_once_by_the_size_of_its_messages(form):
+    """All-reduce on 4 ports of B = 10 GB/s: launch + 6 (o + 2 l) + 6 S/(4 e B).
+
+    Messages of S/4 = 16 and 64 kB take 20 us and e = 0.5, those of 250 kB 40 us and e = 1.
+    """
+    network = netsim.big_switch(4, "80Gbps", latency="500ns", overhead="1us", protocols=PROTOCOLS)
+    found = netsim.collective_times("all-reduce", network, 4, ["64kB", "256kB", "1MB"], form=form)
+    each = 6 * np.array([16e3 / 0.5, 64e3 / 0.5, 250e3]) / 10e9
+    np.testing.assert_allclose(found["time_s"], np.array([20, 20, 40]) * 1e-6 + 12e-6 + each,
+                               rtol=1e-12)
+
+
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_the_largest_message_of_a_coflow_says_how_it_is_launched(iterations):
+    """With 64 kB and 1 MB, 40 us; each flow has the efficiency of its own size.
+
+    The port sends 2 * 64 kB + 1 MB in 0.1128 ms. The job has one coflow, or two in a chain. A flow
+    inside a host needs no launch.
+    """
+    network = netsim.big_switch(3, "80Gbps", protocols=PROTOCOLS)
+    jobs = [netsim.JobSpec(0, hosts=[0, 1, 2], iterations=iterations, stages=[
+                netsim.Stage("a", [(0, 1, "64kB"), (0, 2, "1MB")])]),
+            netsim.JobSpec(1, hosts=[1], stages=[netsim.Stage("a", [(0, 0, "1MB")])])]
+    result = netsim.simulate(network, jobs)
+    np.testing.assert_allclose(result.jobs["jct_s"], [iterations * 152.8e-6, 0], rtol=1e-12)
+    assert result.coflows["wire_bytes"].tolist() == [1.128e6] * iterations + [0]
+
+
 def test_options_are_for_links_by_name():
     """Of patterns that match a link, the last counts."""
     net = netsim.leaf_spine(2, 1, 1, "10Gbps", efficiency={"host-0->*": 0.5},
@@ -169,6 +201,12 @@ def test_a_name_with_brackets_stands_for_itself():
     ({"packet": {"payload": 1, "header": 0, "gap": 12}}, "must be a Packet or have the keys"),
     ({"packet": {"payload": 1}}, "must be a Packet or have the keys payload and header"),
     ({"overhead": -1}, "overhead must be at least 0"),
+    ({"protocols": [{"upto": "1MB"}]}, "in order of upto, the last one without upto; they have 1e"),
+    ({"protocols": [{"upto": 2}, {"upto": 1}, {}]}, "protocols must be in order of upto"),
+    ({"protocols": [{"lauch": 1}]}, "protocol 0 'lauch' (did you mean 'launch'?)"),
+    ({"protocols": [{}, {"efficiency": 2}]}, "protocol 1: efficiency must be a number in (0, 1]"),
+    ({"protocols": {"launch": 1}}, "must be a list of protocols"),
+    ({"protocols": [3]}, "must be a Protocol or a mapping"),
     ({"profile": "tcp"}, "unknown profile 'tcp'; choose from: ethernet-1500, ideal"),
 ])
 def test_options_that_cannot_be_are_refused(options, message):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from netsim.errors import TraceError
-from netsim.reproductions.accuracy_files import find_file, read_htsim_results, read_m3, read_vidur
+from netsim.reproductions.accuracy_files import find_file, read_htsim_results, read_m3
+from netsim.traces.measured import read_vidur
 
 #: Two flows to host 2, of which only the second is observed.
 SCENARIO = {"start_ns": [5, 105], "hosts": [[0, 2], [1, 2]], "bytes": [1000, 2500],

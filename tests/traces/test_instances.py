@@ -222,7 +222,7 @@ WRONG = [
      "jobs[0].stages[0].after[0] must be a string, not 1"),
     ({"jobs": [{"stages": [{"name": "a", "weight": 1}]}]},
      "jobs[0].stages[0]: unknown key 'weight'; choose from: after, after_previous, compute_s, "
-     "computes_on, deadline_s, finishes_before, flows, name, overhead_s, steps, stream"),
+     "computes_on, continues, deadline_s, finishes_before, flows, name, overhead_s, steps, stream"),
     ({"jobs": [{"stages": [{"name": "a", "compute_s": 1, "computes_on": [1, 2, 1]}]}]},
      "jobs[0].stages[0].computes_on[2] is there twice: 1"),
     ({"jobs": [{"stages": [{"name": "a", "compute_s": 1, "computes_on": [-1]}]}]},
@@ -246,8 +246,8 @@ WRONG = [
     ({"coflows": []}, "coflows must not be empty"),
     ({"coflows": [{"flows": []}]}, "coflows[0]: the key 'id' is missing in {'flows': []}"),
     ({"coflows": [coflow(1, iterations=2)]},
-     "coflows[0]: unknown key 'iterations'; choose from: arrival_s, deadline_s, finishes_before, "
-     "flows, id, job, overhead_s, starts_after, weight"),
+     "coflows[0]: unknown key 'iterations'; choose from: arrival_s, continues, deadline_s, "
+     "finishes_before, flows, id, job, overhead_s, starts_after, weight"),
     ({"coflows": [coflow(1, deadline_s=0)]},
      "coflows[0].deadline_s must be a number from 1e-18 to 1e+18, not 0"),
     ({"coflows": [coflow(-1)]}, "coflows[0].id must be a whole number from 0 to 1e+15, not -1"),

@@ -81,16 +81,17 @@ def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
         names = _names(made, "phase", len(made.phase_lengths))
         return tuple(
             Stage(name, Flows(edges.src, edges.dst, made.phase_bytes(k, sizes)),
-                  after=names[max(k - 1, 0):k], steps=edges.steps)
+                  after=names[max(k - 1, 0):k], steps=edges.steps, continues=k > 0)
             for k, (name, edges) in enumerate(zip(names, made.edges, strict=True)))
     check_flows(made.ranks, made.messages_sent)
     names = _names(made, "step", made.steps)
     sent: list[Flows] = []
     for each in made.rounds:
         sent += _flows_of(made, each, sizes, sent[-1] if sent else None)
-    made_of = {id(flows): Stage("", flows) for flows in sent}
-    return tuple(made_of[id(flows)].again(name, tuple(names[max(k - 1, 0):k]))
-                 for k, (name, flows) in enumerate(zip(names, sent, strict=True)))
+    made_of = {id(flows): Stage("", flows, continues=True) for flows in sent}
+    return (Stage(names[0], sent[0]),
+            *(made_of[id(flows)].again(name, tuple(names[k:k + 1]))
+              for k, (name, flows) in enumerate(zip(names[1:], sent[1:], strict=True))))
 
 
 def _names(made: Schedule, kind: str, count: int) -> list[str]:
@@ -118,5 +119,5 @@ def _messages(made: Schedule, sizes: Sizes) -> tuple[Stage, ...]:
     waited = waits(sent, made.in_turn) if made.after is None else made.after
     return tuple(
         Stage(name, Flows(sent.src[m:m + 1], sent.dst[m:m + 1], sent.nbytes[m:m + 1]),
-              after=[names[other] for other in after])
+              after=[names[other] for other in after], continues=len(after) > 0)
         for m, (name, after) in enumerate(zip(names, waited, strict=True)))

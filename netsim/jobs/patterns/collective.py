@@ -88,6 +88,8 @@ class Collective:
     @property
     def leaves_open(self) -> str:
         """The option that the job's network fills in, such as ``"costs"``; "" if there is none."""
+        if getattr(self, "rings", 1) > 1 and self.group is None:  # type: ignore[attr-defined]
+            return "group"
         return "costs" if self.algorithm in _RULES and self.costs is None else ""
 
     @property
@@ -168,10 +170,15 @@ class AllReduce(Collective):
     chunks : int
         The number of chunks into which trees divide the buffer.
     group : int, optional
-        The number of consecutive ranks in a group of ``"hierarchical"``; by default the ranks of a
-        server of the job's network, see `netsim.gpu_cluster`.
+        The number of consecutive ranks in a group of ``"hierarchical"``, or of several rings; by
+        default the ranks of a server of the job's network, see `netsim.gpu_cluster`.
     inner, outer : {"ring", "direct"}
         The algorithms of ``"hierarchical"`` inside groups and across them.
+    overlap : bool
+        Whether its phases overlap, which makes one coflow of the form ``"aggregate"``.
+    rings : int
+        The number of rings of ``"ring"``, which leave a server at different GPUs, as the channels
+        of NCCL do; must divide the group.
     form, unit, order, costs
         See `Collective`.
     """
@@ -181,6 +188,8 @@ class AllReduce(Collective):
     group: int | None = None
     inner: str = "ring"
     outer: str = "ring"
+    overlap: bool = False
+    rings: int = 1
 
     collective: ClassVar[str] = "all-reduce"
 
@@ -213,11 +222,15 @@ class AllGather(Collective):
     ----------
     algorithm : str
         ``"ring"``, ``"direct"`` or ``"recursive"``.
+    rings, group
+        See `AllReduce`.
     form, unit, order, costs
         See `Collective`.
     """
 
     algorithm: str = "ring"
+    rings: int = 1
+    group: int | None = None
     collective: ClassVar[str] = "all-gather"
 
 
@@ -230,11 +243,15 @@ class ReduceScatter(Collective):
     ----------
     algorithm : str
         ``"ring"``, ``"direct"`` or ``"recursive"``.
+    rings, group
+        See `AllReduce`.
     form, unit, order, costs
         See `Collective`.
     """
 
     algorithm: str = "ring"
+    rings: int = 1
+    group: int | None = None
     collective: ClassVar[str] = "reduce-scatter"
 
 

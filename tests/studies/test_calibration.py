@@ -1,0 +1,201 @@
+"""Networks that are fitted to measured times."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import netsim
+from netsim.cli.main import main
+from netsim.errors import InputError, MissingExtraError
+from netsim.studies import calibration
+from netsim.traces.measured import Measurement
+
+FIXTURE = Path(__file__).parent.parent / "traces" / "measured" / "all_reduce_4x1.txt"
+
+SIZES = 2.0 ** np.arange(3, 32)
+
+
+def network_file(tmp_path, text, name="own.toml"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+SWITCH = 'kind = "big-switch"\nhosts = 8\ncapacity = "400Gbps"\n'
+
+SERVERS = 'kind = "gpu-cluster"\nservers = 2\ngpus = 4\nnvlink = "300GB/s"\nnic = "200Gbps"\n'
+
+
+def ring_times(n, sizes, launch, efficiency, overhead=0.0, rate=50e9):
+    """Launch + 2 (n - 1) (o + S/(n e B))."""
+    return launch + 2 * (n - 1) * (overhead + sizes / n / efficiency / rate)
+
+
+def of(n, sizes, seconds, collective="all-reduce", servers=None):
+    return Measurement("own", collective, np.arange(n) if servers is None else servers,
+                       np.asarray(sizes, float), np.asarray(seconds, float))
+
+
+def value(found, parameter, of):
+    rows = found.parameters[(found.parameters["parameter"] == parameter)
+                            & (found.parameters["of"] == of)]
+    return float(rows["value"].iloc[0]) if rows["determined"].all() else None
+
+
+def test_what_made_the_times_is_found(tmp_path):
+    """Two, four and eight ranks: launch 20 us, 0.5 us for each step, and 0.8 of the rate.
+
+    A step crosses two ports of equal latency, so that the latency is part of the overhead. The
+    ports of a switch send as much as they receive: they are of one kind.
+    """
+    given = [of(n, SIZES, ring_times(n, SIZES, 20e-6, 0.8, 0.5e-6)) for n in (2, 4, 8)]
+    found = netsim.calibrate(given, network_file(tmp_path, SWITCH))
+    assert value(found, "launch", "protocol 0") == pytest.approx(20e-6, rel=1e-3)
+    assert value(found, "overhead", "each step") == pytest.approx(0.5e-6, rel=1e-2)
+    assert value(found, "efficiency", "ports") == pytest.approx(0.8, rel=1e-3)
+    assert value(found, "latency", "ports") is None
+    assert found.held_out_error < 1e-3
+    assert set(found.rows["algorithm"]) == {"ring"}
+
+
+def test_one_number_of_ranks_does_not_determine_the_overhead(tmp_path):
+    """14 steps of it are as good as a longer launch."""
+    found = netsim.calibrate(of(8, SIZES, ring_times(8, SIZES, 30e-6, 0.9)),
+                             network_file(tmp_path, SWITCH))
+    assert value(found, "overhead", "each step") is None
+    assert value(found, "launch", "protocol 0") == pytest.approx(30e-6, rel=1e-3)
+
+
+def test_every_third_size_is_held_out_and_enters_no_fit(tmp_path):
+    """Those that are held out take ten times as long: an error of 9, and the same parameters."""
+    times = ring_times(8, SIZES, 30e-6, 0.9)
+    path, late = network_file(tmp_path, SWITCH), times.copy()
+    late[2::3] *= 10
+    found, other = (netsim.calibrate(of(8, SIZES, each), path) for each in (times, late))
+    assert found.rows["held_out"].tolist() == [k % 3 == 2 for k in range(len(SIZES))]
+    assert other.parameters.equals(found.parameters)
+    assert other.held_out_error == pytest.approx(9, rel=1e-2)
+    assert found.errors.iloc[-1]["held_out"] == 9
+
+
+def test_outliers_count_little(tmp_path):
+    """One of 20 fitted times is five times too long; the mean would move by 8 %."""
+    times = ring_times(8, SIZES, 30e-6, 0.9)
+    times[24] *= 5
+    found = netsim.calibrate(of(8, SIZES, times), network_file(tmp_path, SWITCH))
+    assert value(found, "efficiency", "ports") == pytest.approx(0.9, rel=0.03)
+
+
+def test_protocols_by_size_of_messages(tmp_path):
+    """Up to 1 MiB, messages of 128 KiB: 10 us and 0.2 of the rate; above, 50 us and 0.9."""
+    small = SIZES <= 2**20
+    times = np.where(small, ring_times(8, SIZES, 10e-6, 0.2), ring_times(8, SIZES, 50e-6, 0.9))
+    found = netsim.calibrate(of(8, SIZES, times), network_file(tmp_path, SWITCH))
+    first, second = found.network.wire.protocols
+    assert 2**17 <= first.upto < 2**18
+    assert (first.launch, second.launch) == (pytest.approx(10e-6, rel=0.02),
+                                             pytest.approx(50e-6, rel=0.02))
+    # Only the product with the efficiency of links shows.
+    assert first.efficiency / second.efficiency == pytest.approx(0.2 / 0.9, rel=0.02)
+    assert found.held_out_error < 0.01
+
+
+def test_the_times_of_a_fit_are_those_of_a_run(tmp_path):
+    """Of all algorithms, on servers: launches, protocols, overheads, latencies, efficiencies."""
+    path = network_file(tmp_path, SERVERS + "spine = 0\n")  # there is one path between two GPUs
+    network = netsim.read_network(path)
+    kinds, kind = calibration._kinds(network)
+    given = calibration._Parameters(
+        np.array([2e4, 3e6]), np.array([5e-6, 9e-6, 2e-5]), np.array([0.3, 0.6, 1.0]),
+        np.linspace(0.7, 1.0, len(kinds)), 3e-7, np.linspace(1e-7, 4e-7, len(kinds)))
+    servers = np.repeat([0, 1], 4)
+    for collective, algorithms in calibration._ALGORITHMS.items():
+        for algorithm in algorithms if collective != "barrier" else ():
+            measured = of(8, [1e3, 1e5, 1e7, 1e9], np.ones(4), collective, servers)
+            hosts = calibration._hosts(measured, network)
+            alone = calibration._Alone.of(calibration._stages(measured, algorithm, 1.0),
+                                          measured.nbytes, network, hosts, kind, len(kinds))
+            points = calibration._Points(measured, hosts, algorithm, alone.times,
+                                         np.zeros(4, bool))
+            run = points.simulated(calibration._with_parameters(
+                netsim.read_network(path), given, kinds))
+            np.testing.assert_allclose(run, alone.times(given), rtol=1e-3, err_msg=algorithm)
+
+
+def test_a_ring_of_each_gpu_and_hierarchy_where_rings_are_too_slow(tmp_path):
+    """2 servers of 4: rings send 2 * 7/8 S over 4 NICs of 25 GB/s, S/57.1 GB/s at full rates.
+
+    Faster times need an algorithm that sends less over NICs: S over 4 of them, 100 GB/s.
+    """
+    path, servers = network_file(tmp_path, SERVERS), np.repeat([0, 1], 4)
+    for rate, algorithm in ((50e9, "ring"), (90e9, "hierarchical")):
+        found = netsim.calibrate(of(8, SIZES, 20e-6 + SIZES / rate, servers=servers), path)
+        assert set(found.rows["algorithm"]) == {algorithm}
+        assert found.held_out_error < 1e-3
+        assert value(found, "efficiency", "nic-* - rail-*") is not None
+
+
+def test_flows_that_meet(tmp_path):
+    """Two flows share a port from 0 to 1 s: simulated, at 0.5 of the rate of 50 GB/s."""
+    half = 25e9
+    measured = Measurement(
+        "own", "flows", np.arange(3), np.array([half / 2, half / 2, half, half / 4, half / 8]),
+        np.array([1.0, 1.0, 1.0, 0.25, 0.125]), ((0, 1), (2, 1), (0, 1), (0, 2), (1, 2)),
+        np.array([0.0, 0.0, 2.0, 4.0, 5.0]))
+    found = netsim.calibrate(measured, network_file(tmp_path, SWITCH))
+    assert value(found, "efficiency", "ports") == pytest.approx(0.5, rel=1e-3)
+    assert found.held_out_error < 1e-3
+
+
+def test_the_file_is_a_network_with_the_same_predictions(tmp_path):
+    """An experiment on it, of the same collective, takes what the table predicts."""
+    path = network_file(tmp_path, SWITCH + 'latency = "1us"\n')
+    found = netsim.calibrate(FIXTURE, path)
+    found.write(tmp_path / "fitted.toml")
+    text = (tmp_path / "fitted.toml").read_text()
+    assert "all_reduce_4x1.txt: all-reduce of 4 ranks by ring" in text
+    assert "Not determined: overhead of each step" in text
+    assert tomllib.loads(text)["latency"] == "1us"  # the network's own, as it is not determined
+    again = netsim.collective_times("all-reduce", tmp_path / "fitted.toml", 4,
+                                    found.rows["bytes"], form="aggregate")
+    np.testing.assert_allclose(again["time_s"], found.rows["predicted_s"], rtol=1e-9)
+    assert found.held_out_error < 0.02
+
+
+def test_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = network_file(tmp_path, SWITCH)
+    call = ["calibrate", str(FIXTURE), "--network", str(path), "--plot", "fit.png"]
+    done = CliRunner().invoke(main, call, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    for text in ("all-reduce of 4  ring", "up to 64 KiB", "efficiency of ports",
+                 "not determined: ", "network: own-calibrated.toml", "picture: fit.png"):
+        assert text in done.output
+    assert netsim.read_network("own-calibrated.toml").wire.protocols
+    assert (tmp_path / "fit.png").stat().st_size > 10_000
+    told = json.loads(CliRunner().invoke(main, [*call[:-2], "--json", "--out", "b.toml"]).stdout)
+    rows = [row for row in told["rows"] if row["held_out"]]
+    assert told["held_out_error"] == pytest.approx(
+        np.expm1(np.mean([abs(np.log(row["predicted_s"] / row["measured_s"])) for row in rows])))
+    assert told["network"] == "b.toml"
+
+
+@pytest.mark.parametrize(("measured", "network", "says"), [
+    (of(9, SIZES, SIZES), SWITCH, "9 ranks on 9 servers need host 8; .* has 8 hosts"),
+    (of(5, SIZES, SIZES, servers=np.zeros(5, int)), SERVERS, "5 ranks are on one server; .* 4 GP"),
+    (of(2, SIZES[:2], SIZES[:2]), SWITCH, "has 2 sizes; a fit needs three"),
+    ([], SWITCH, "there is nothing measured"),
+])
+def test_what_cannot_be_fitted(tmp_path, measured, network, says):
+    with pytest.raises(InputError, match=says):
+        netsim.calibrate(measured, network_file(tmp_path, network))
+
+
+def test_without_scipy(tmp_path, monkeypatch):
+    monkeypatch.setattr(calibration, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"scipy.*\[fit\]"):
+        netsim.calibrate(FIXTURE, network_file(tmp_path, SWITCH))
