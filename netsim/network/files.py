@@ -94,7 +94,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
         If one of the changes is invalid.
     """
     changes = plain(changes)
-    path, description = describe_network(source)
+    path, description = network_description(source)
     kind = description.pop("kind")
     if "kind" in changes:
         raise InputError(f"kind cannot be changed to {reprlib.repr(changes['kind'])}: {source} is "
@@ -118,7 +118,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     return network
 
 
-def describe_network(source: str | Path) -> tuple[Path, dict[str, Any]]:
+def network_description(source: str | Path) -> tuple[Path, dict[str, Any]]:
     """Return the file of a network, and its ``kind`` and options; see `read_network`."""
     path = Path(as_path(source, "source"))
     if path.suffix not in (".toml", *GRAPH_SUFFIXES, *_KINDS):

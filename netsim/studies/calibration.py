@@ -28,7 +28,7 @@ from netsim.base.lazy import pd
 from netsim.errors import InputError, MissingExtraError
 from netsim.jobs.patterns import make_pattern
 from netsim.network import Topology
-from netsim.network.files import describe_network, make_network, read_network
+from netsim.network.files import make_network, network_description, read_network
 from netsim.network.wire import Protocol, messages_of
 from netsim.network.wired import wired
 from netsim.simulation.simulation import simulate
@@ -549,7 +549,7 @@ def calibrate(measured: str | Path | Measurement | Iterable[str | Path | Measure
     """
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "fit")
-    path, description = describe_network(network)
+    path, description = network_description(network)
     made = read_network(path)
     kinds, kind = _kinds(made)
     given = [measured] if isinstance(measured, str | Path | Measurement) else [*measured]
