@@ -16,6 +16,7 @@ from netsim.base.values import about, as_name, as_whole, known_names, optional, 
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.llm import TrainingSetup
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
+from netsim.traces.cluster.readers import GPU_TRACES
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
 from netsim.traces.files import OF_AICB, Problem, TraceProblemsError, first_word, header_of
 from netsim.traces.flows import columns_of_flows
@@ -43,18 +44,6 @@ _OF_KINETO = ".json.gz"
 #: What the first word of files of SimAI and AICB begins with.
 _OF_SIMAI = ("HYBRID_", "MICRO", *OF_AICB)
 
-#: Readers of traces of GPU clusters, whose jobs train models.
-_OF_CLUSTERS = {
-    "pai": "netsim.traces.cluster.pai:read_pai",
-    "pai-100k": "netsim.traces.cluster.readers:read_pai_sample",
-    "philly": "netsim.traces.cluster.philly:read_philly",
-    "helios": "netsim.traces.cluster.readers:read_helios",
-    "acme": "netsim.traces.cluster.readers:read_acme",
-    "gpu-v2023": "netsim.traces.cluster.readers:read_gpu_v2023",
-    "tiresias-cluster": "netsim.traces.cluster.readers:read_tiresias_cluster",
-    "recurrent": "netsim.traces.cluster.recurrent:recurrent",
-}
-
 #: Readers ``read(path, *, seed, **options)``; those without `path` are generators.
 FORMATS = Registry(
     "workload format", {
@@ -71,8 +60,12 @@ FORMATS = Registry(
         "chakra": "netsim.traces.training.chakra:read_chakra",
         "kineto": "netsim.traces.training.kineto:read_kineto",
         "simai": "netsim.traces.training.simai:read_simai",
-        **_OF_CLUSTERS,
+        **{name: trace.read for name, trace in GPU_TRACES.items()},
+        "recurrent": "netsim.traces.cluster.recurrent:recurrent",
     }, noun="format", group="formats")
+
+#: Formats whose jobs train models that netsim draws.
+_OF_CLUSTERS = (*GPU_TRACES, "recurrent")
 
 #: Classes whose fields are the ``**options`` of readers.
 KEYWORDS: dict[str, type[Any]] = {**dict.fromkeys(("synthetic", "tiresias"), Construction),

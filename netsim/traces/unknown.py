@@ -11,6 +11,7 @@ from typing import Any
 from netsim.base.units import decimal, parse_value
 from netsim.columns import likely_columns
 from netsim.errors import NetsimError
+from netsim.traces.cluster.readers import GPU_TRACES
 from netsim.traces.files import Problem, TraceProblemsError
 from netsim.traces.tiresias import TiresiasRow
 
@@ -117,10 +118,9 @@ def refuse_unknown(path: Path, header: Sequence[str], *, table: bool) -> None:
 
 def _nearest(header: Sequence[str]) -> tuple[str | None, list[str]]:
     """Find the format of jobs whose columns a table has most of, and those that it lacks."""
-    from netsim.traces.cluster.readers import TABLES
-
     known = {"tiresias": TiresiasRow._fields,
-             **{name: table.columns for name, table in TABLES.items()}}
+             **{name: trace.table.columns for name, trace in reversed(GPU_TRACES.items())
+                if trace.table is not None}}
     lacks = {name: [each for each in columns if each not in header]
              for name, columns in known.items()}
     share = {name: 1 - len(lacks[name]) / len(columns) for name, columns in known.items()}
