@@ -44,8 +44,7 @@ from netsim.traces.training.chakra_file import (
     InputOutput,
     read_chakra_file,
 )
-from netsim.traces.training.joining import join
-from netsim.traces.training.rank_trace import WEEK_S, RankNode, RankTrace, too_long
+from netsim.traces.training.rank_trace import WEEK_S, RankNode, RankTrace, join, too_long
 from netsim.traces.training.scaling import Scaling
 from netsim.workload import JobSpec, Workload
 

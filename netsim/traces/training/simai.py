@@ -15,8 +15,8 @@ from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.operations import Operations, Programs
 from netsim.traces.files import OF_AICB, as_problems, first_word, require_file
 from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
-from netsim.traces.training.joining import ProgramsBuilder, join
-from netsim.traces.training.scaling import KEPT, Layout, grown_payload, growth
+from netsim.traces.training.rank_trace import join
+from netsim.traces.training.scaling import KEPT, Layout, ProgramsBuilder, grown_payload, growth
 from netsim.traces.training.simai_file import (
     COLUMNS,
     POLICIES,
