@@ -44,9 +44,16 @@ from netsim.traces.training.chakra_file import (
     InputOutput,
     read_chakra_file,
 )
-from netsim.traces.training.rank_trace import WEEK_S, RankNode, RankTrace, join, too_long
+from netsim.traces.training.rank_trace import (
+    WEEK_S,
+    RankNode,
+    RankTrace,
+    join,
+    one_job,
+    too_long,
+)
 from netsim.traces.training.scaling import Scaling
-from netsim.workload import JobSpec, Workload
+from netsim.workload import Workload
 
 # --- JSON ----------------------------------------------------------------------------------
 
@@ -320,10 +327,8 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
         made = join(traces if scaling is None else list(scaling.complete(traces)))
     own = _FILE.fullmatch(path.name)
     name = own[1] if own else path.stem
-    job = JobSpec(0, iterations=iterations, name=name,
-                  hosts=range(made.ranks) if hosts is None else hosts, operations=made)
     label = name if scaling is None else scaling.label(name, len(traces))
-    return Workload([job], label, seed=seed)
+    return one_job(made, name, label, iterations, hosts, seed)
 
 
 @dataclass(frozen=True, slots=True)

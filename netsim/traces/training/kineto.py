@@ -22,9 +22,9 @@ from netsim.traces.training.kineto_events import (
     graph_of,
     read_kineto_file,
 )
-from netsim.traces.training.rank_trace import RankNode, RankTrace, join, join_copies
+from netsim.traces.training.rank_trace import RankNode, RankTrace, join, join_copies, one_job
 from netsim.traces.training.scaling import Scaling, check_nodes
-from netsim.workload import JobSpec, Workload
+from netsim.workload import Workload
 
 # --- collectives of NCCL's kernels ---------------------------------------------------------
 
@@ -216,10 +216,8 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         operations = (join(list(scaling.complete(made))) if scaling else
                       _joined(made, ranks, copies))
     name = path.name.partition(".")[0]
-    job = JobSpec(0, iterations=iterations, name=name, operations=operations,
-                  hosts=range(operations.ranks) if hosts is None else hosts)
     label = name if scaling is None else scaling.label(name, len(traces))
-    return Workload([job], label, seed=seed)
+    return one_job(operations, name, label, iterations, hosts, seed)
 
 
 def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:

@@ -18,6 +18,7 @@ import numpy as np
 from netsim.base.brief import brief
 from netsim.errors import InputError, TraceError
 from netsim.operations import Family, Operations, Programs, Row, Sending
+from netsim.workload import JobSpec, Workload
 
 #: The longest time of an operation. A longer one is from a damaged stamp.
 WEEK_S = 7 * 86400
@@ -161,6 +162,14 @@ def listed(numbers: Iterable[int]) -> str:
 
 
 # --- all ranks ------------------------------------------------------------------------------
+def one_job(operations: Operations | Programs, name: str, label: str, iterations: int,
+            hosts: Sequence[int | str] | None, seed: int) -> Workload:
+    """Make the workload `label` of one job; without `hosts`, rank r runs on host r."""
+    job = JobSpec(0, iterations=iterations, name=name, operations=operations,
+                  hosts=range(operations.ranks) if hosts is None else hosts)
+    return Workload([job], label, seed=seed)
+
+
 def join(traces: Sequence[RankTrace]) -> Operations:
     """Make the operations of a job from the traces of all ranks.
 
