@@ -6,7 +6,7 @@ job. Where all ranks are copies of one, `join_copies` makes their operations sid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -121,31 +121,33 @@ class RankTrace:
             for other in node.after:
                 if other not in known:
                     raise self.refuse(f"{node} depends on node {other}, which is not there")
-        if circle := _circle(known):
-            raise self.refuse(f"nodes depend on each other in a circle: {listed(circle)}")
+        if circle := _circle({node.id: node.after for node in self.nodes}):
+            raise self.refuse(f"nodes depend on each other in a circle: {listed(circle[::-1])}")
 
 
-def _circle(nodes: dict[int, RankNode]) -> list[int]:
-    """Find a circle of nodes that depend on each other, by ids; empty if there is none."""
-    left = {node.id: len(set(node.after)) for node in nodes.values()}
+def _circle(after: Mapping[int, Sequence[int]]) -> list[int]:
+    """Find a circle of nodes, each before one that it waits for; empty if there is none.
+
+    `after` has the nodes that each waits for. Of several circles, its order decides.
+    """
+    left = {each: len(set(others)) for each, others in after.items()}
     children: dict[int, list[int]] = {}
-    for node in nodes.values():
-        for parent in set(node.after):
-            children.setdefault(parent, []).append(node.id)
+    for each, others in after.items():
+        for other in set(others):
+            children.setdefault(other, []).append(each)
     ready = [each for each, count in left.items() if not count]
     for each in ready:  # the loop appends to the list
         for child in children.get(each, ()):
             left[child] -= 1
             if not left[child]:
                 ready.append(child)
-    if len(ready) == len(nodes):
+    if len(ready) == len(after):
         return []
-    at = next(each for each, count in left.items() if count)
-    way: dict[int, int] = {}
+    at, way = next(each for each, count in left.items() if count), dict[int, int]()
     while at not in way:
         way[at] = len(way)
-        at = next(parent for parent in nodes[at].after if left[parent])
-    return list(way)[way[at]:][::-1]
+        at = next(other for other in after[at] if left[other])
+    return list(way)[way[at]:]
 
 
 def too_long(what: object, seconds: float, way_out: str) -> str:
@@ -356,29 +358,11 @@ class _Joining:
 
     def _circle(self) -> list[str]:
         """Describe a circle of nodes that wait for each other, one per line."""
-        parents: dict[int, list[int]] = {}
-        for operation, other in self._after:
-            parents.setdefault(operation, []).append(other)
-        left = {k: set(others) for k, others in parents.items()}
-        children: dict[int, list[int]] = {}
-        for k, others in left.items():
-            for other in others:
-                children.setdefault(other, []).append(k)
-        ready = [k for k in range(len(self._rows)) if k not in left]
-        for k in ready:  # the loop appends to the list
-            for child in children.get(k, ()):
-                left[child].discard(k)
-                if not left[child]:
-                    del left[child]
-                    ready.append(child)
-        if not left:
-            return []
-        at, way = min(left), dict[int, int]()
-        while at not in way:
-            way[at] = len(way)
-            at = min(left[at])
-        circle = list(way)[way[at]:]
-        return self._lines([*circle, circle[0]])
+        parents: dict[int, list[int]] = {k: [] for k in range(len(self._rows))}
+        for operation, other in sorted(self._after):
+            parents[operation].append(other)
+        circle = _circle(parents)
+        return self._lines([*circle, *circle[:1]])
 
     def _lines(self, circle: list[int]) -> list[str]:
         nodes: dict[int, dict[int, RankNode]] = {}
