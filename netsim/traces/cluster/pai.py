@@ -48,7 +48,7 @@ def read_pai(path: str | Path, *, seed: int = 0, failed: bool = False, instances
     ``pai_task_table.csv``, ``pai_group_tag_table.csv`` and, with `instances`,
     ``pai_instance_table.csv``. The tables have no header; it is read from a file of the same name
     with the suffix ``.header``, and the published header is assumed if there is none. Times are
-    numbers of seconds, where 0 or a blank is a missing one; ``plan_gpu`` is in percent of a GPU.
+    numbers of seconds; 0 and blank cells are missing times. ``plan_gpu`` is in percent of a GPU.
 
     A job is submitted at its ``start_time``, and runs from the first start of its tasks until the
     last end. Its number of GPUs is the sum of ``inst_num * plan_gpu`` over its tasks, rounded up

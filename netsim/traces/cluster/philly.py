@@ -157,7 +157,7 @@ def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
     The file is one JSON array; an entry has ``status``, ``vc``, ``user``, ``submitted_time`` and
     ``attempts``, a list of ``start_time``, ``end_time`` and ``detail``, which is a list of
     servers with the names of their ``gpus``. Times have the form ``2017-10-07 01:12:09``, perhaps
-    with an offset from UTC such as ``+08:00``; a missing one is null. Those of the trace are in a
+    with an offset from UTC such as ``+08:00``, or are null if missing. Those of the trace are in a
     time zone with daylight saving: jobs that run while it ends appear an hour shorter.
 
     As in the publishers' analysis, a job has the GPUs of its first attempt, and runs from the

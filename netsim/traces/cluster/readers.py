@@ -64,7 +64,7 @@ def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
     """Read a ``cluster_log.csv`` of SenseTime's Helios clusters as jobs that train models.
 
     Times are dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01+08:00``, in UTC unless
-    they have an offset from it. A blank one is missing. The duration is in seconds.
+    they have an offset from it; blank cells are missing times. The duration is in seconds.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def read_acme(path: str | Path, *, seed: int = 0, failed: bool = False, **constr
     """Read a ``trace_seren.csv`` or ``trace_kalos.csv`` of Acme as jobs that train models.
 
     Times are dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01+08:00``, in UTC unless
-    they have an offset from it. A blank one is missing.
+    they have an offset from it; blank cells are missing times.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def pai_sample_jobs(path: str | Path) -> ClusterJobs:
 def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> TraceWorkload:
     """Read a sample of Alibaba PAI's jobs, as its simulator uses (CSV), as jobs that train models.
 
-    Times are numbers of seconds, of at least 0. A blank one is missing.
+    Times are numbers of seconds, of at least 0; blank cells are missing times.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **c
                   ) -> TraceWorkload:
     """Read an ``openb_pod_list_*.csv`` of Alibaba's GPU cluster of 2023 as jobs that train models.
 
-    Times are numbers of seconds, of at least 0. A blank one is missing.
+    Times are numbers of seconds, of at least 0; blank cells are missing times.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class GpuTrace(NamedTuple):
     table: JobTable | None = None  #: None if the format is not one table with a header
 
 
-#: The formats of traces of GPU clusters, by name; the only place that lists them.
+#: The formats of traces of GPU clusters, by name. Registries and messages are made of this list.
 GPU_TRACES: dict[str, GpuTrace] = {
     "pai": GpuTrace(pai_jobs, read_pai),
     "pai-100k": GpuTrace(pai_sample_jobs, read_pai_sample, PAI_SAMPLE),
