@@ -45,8 +45,8 @@ from netsim.experiment_file.values import (
 )
 from netsim.jobs.patterns import make_pattern
 from netsim.network.files import ready_made_folder
+from netsim.traces.files import UnknownTableError
 from netsim.traces.formats import Request, resolve
-from netsim.traces.unknown import UnknownTableError
 from netsim.workload import Workload, column
 
 #: Keys that stand for a format of the same name, and the option that each gives.

@@ -1,4 +1,20 @@
-"""Workloads from files and generators, all behind `read_workload`, and back to files."""
+"""Workloads from files and generators, all behind `read_workload`, and back to files.
+
+A format is a function ``read(path, *, seed, **options)`` that returns a `Workload`; without `path`
+it generates one. `FORMATS` has them all. Behind it there are four kinds:
+
+- **Flows with their bytes.** `instances`, `flows`, `coflow_benchmark`, `tiresias` and `simulators`
+  make jobs as the file has them, and collect all problems of a file.
+- **Jobs of GPU clusters**, of which only times and GPUs are known. Readers in `cluster` clean them
+  to columns, `ClusterJobs`, and `ClusterConstruction` draws a model for each.
+- **Recorded training.** Readers in `training` make a `RankTrace` of each rank, and `join` makes
+  the operations of one job of them. In workloads of SimAI all ranks do the same: `ProgramsBuilder`
+  makes their operations side by side.
+- **Generators**, in `generators` and `cluster.recurrent`.
+
+`files` reads text and names what is wrong in it; `library` has ready-made and public files;
+`writers` writes workloads.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +23,18 @@ from typing import TYPE_CHECKING
 from netsim.base.lazy import loading
 
 if TYPE_CHECKING:
-    from netsim.traces.check import TraceReport, check_trace
     from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
     from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
     from netsim.traces.files import Problem, TraceProblemsError
     from netsim.traces.flows import read_flows
-    from netsim.traces.formats import FORMATS, Format, format_of, read_workload
+    from netsim.traces.formats import (
+        FORMATS,
+        Format,
+        TraceReport,
+        check_trace,
+        format_of,
+        read_workload,
+    )
     from netsim.traces.generators import poisson_resample, synthetic, synthetic_rows
     from netsim.traces.instances import read_instances
     from netsim.traces.library import PUBLIC_TRACES, PublicTrace, fetch, ready_made
@@ -60,12 +82,12 @@ __all__ = [
 ]
 
 _HOME = {
-    "netsim.traces.check": ("TraceReport", "check_trace"),
     "netsim.traces.cluster": ("ClusterConstruction", "ClusterJobs", "TraceWorkload"),
     "netsim.traces.coflow_benchmark": ("CoflowRow", "read_coflow_benchmark"),
     "netsim.traces.files": ("Problem", "TraceProblemsError"),
     "netsim.traces.flows": ("read_flows",),
-    "netsim.traces.formats": ("FORMATS", "Format", "format_of", "read_workload"),
+    "netsim.traces.formats": ("FORMATS", "Format", "TraceReport", "check_trace", "format_of",
+                               "read_workload"),
     "netsim.traces.generators": ("poisson_resample", "synthetic", "synthetic_rows"),
     "netsim.traces.instances": ("read_instances",),
     "netsim.traces.library": ("PUBLIC_TRACES", "PublicTrace", "fetch", "ready_made"),

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import reprlib
+import shlex
 from bisect import bisect
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,9 +24,13 @@ from typing import Any, NamedTuple
 from netsim.base.files import atomic_write, open_text
 from netsim.base.files import read_text as text_of
 from netsim.base.limits import most, raised_by
+from netsim.base.units import parse_value
 from netsim.base.values import as_name, as_number, as_path, is_number
-from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.errors import InputError, NetsimError, TraceError, UnknownNameError
 from netsim.workload import Flows, JobSpec, Stage
+
+#: Largest number of names that a message lists.
+_MOST_LISTED = 12
 
 
 # --- problems ------------------------------------------------------------------------------
@@ -52,6 +57,44 @@ class TraceProblemsError(TraceError):
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         # By default, pickle would pass the message to __init__, and workers could not raise it.
         return type(self), (self.problems, self.path, self.key)
+
+
+class UnknownTableError(TraceProblemsError):
+    """A table that is read only if its format is named; the message has the call that does.
+
+    `looks` says what the table looks like, and `hint`, after the call, more on the options.
+    """
+
+    def __init__(self, looks: str, path: str | Path, format: str,
+                 options: Mapping[str, str] | None = None, hint: str = "") -> None:
+        options = options or {}
+        settings = {"format": format, **options}
+        call = ", ".join((repr(str(path)), *(f"{name}={value!r}"
+                                             for name, value in settings.items())))
+        flags = " ".join((f"--format {format}", *_flags(options)))
+        super().__init__([Problem(None, f"{looks}; read it with netsim.read_workload({call}), on "
+                                        f"the command line with {flags}{hint}")], path)
+        keys = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}"
+                         for name, value in settings.items())
+        own = " ".join(_flags({f"workload.{name}": value for name, value in settings.items()}))
+        #: The message for an experiment whose workload is this file.
+        self.experiment = f"{path}: {looks}; add {keys}, on the command line {own}{hint}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NetsimError.__reduce__(self)
+
+
+def _flags(settings: Mapping[str, str]) -> list[str]:
+    """List the arguments of the command line that set options to these texts, for a shell."""
+    texts = {name: value if parse_value(value) == value else json.dumps(value, ensure_ascii=False)
+             for name, value in settings.items()}
+    return [f"--set {shlex.quote(f'{name}={text}')}" for name, text in texts.items()]
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """Join names for a message; long lists are cut."""
+    more = ["..."] * (len(names) > _MOST_LISTED)
+    return ", ".join([*map(repr, names[:_MOST_LISTED]), *more])
 
 
 @contextmanager

@@ -20,17 +20,18 @@ from numpy.typing import NDArray
 
 from netsim.base.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
 from netsim.base.values import as_name, plain
-from netsim.columns import RowError, column_names, with_index
+from netsim.columns import RowError, column_names, likely_columns, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.traces.files import (
     Problem,
     TraceProblemsError,
+    UnknownTableError,
     delimiter_of,
     header_of,
+    listed_names,
     read_text,
     require_file,
 )
-from netsim.traces.unknown import UnknownTableError, like_flows
 from netsim.workload import Workload
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ _COLUMNS = {"src": "src", "dst": "dst", "nbytes": None, "start": "start_s", "cof
 _MOST_PROBLEMS, _ROW = 20, re.compile(r" (of|in) row (\d+)\b")
 
 _MOST_DIGITS = 18
+
+#: Placeholder for a column that only the user knows.
+COLUMN = "COLUMN"
+
 _NO_TABLE = "is not a table of comma-separated values"
 
 
@@ -138,6 +143,30 @@ def _of_other_names(path: Path, table: pd.DataFrame, columns: Mapping[str, Any]
     if missing and all(given[option] != _COLUMNS[option] for option in missing):
         return None
     return like_flows(path, header, given)
+
+
+def like_flows(path: str | Path, header: Sequence[str], given: Mapping[str, str | None]
+               ) -> UnknownTableError | None:
+    """Make the error for a table of flows whose columns have other names; None if it is not one.
+
+    `given` has the columns that options of the format ``flows`` name, as far as they are given;
+    None stands for a start that is not wanted.
+    """
+    likely = likely_columns(header, {"src": "src", "dst": "dst", **given})
+    found = {"src": "src", "dst": "dst"} | {option: name for option, name in given.items()
+                                            if name is not None and name in header} | likely
+    if not likely or not {found["src"], found["dst"]} <= {*header}:
+        return None
+    options = {option: name for option, name in found.items()
+               if option not in ("src", "dst") or name != option}
+    hint = ""
+    if "nbytes" not in options and not {"nbytes", "bytes"} & {*header}:
+        options["nbytes"] = COLUMN
+        rest = [name for name in header if name not in options.values()]
+        hint = (f", where {COLUMN} is the column of sizes, in bytes or with a unit; columns "
+                f"without a use yet: {listed_names(rest) or 'none'}")
+    return UnknownTableError("looks like a table of flows whose columns have other names",
+                             path, "flows", options, hint)
 
 
 def _workload(table: pd.DataFrame, names: Mapping[str, Any], endpoints: str, name: str, seed: int

@@ -1,78 +1,78 @@
-"""The registry of workload formats, and `read_workload`, which reads any of them."""
+"""The registry of workload formats, and what reads any of them: `read_workload`, `check_trace`."""
 
 from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
+
+from netsim.base.brief import brief
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
+from netsim.base.units import decimal, question_units
 from netsim.base.values import about, as_name, as_whole, known_names, optional, plain
-from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.llm import TrainingSetup
+from netsim.operations import Programs
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
+from netsim.traces.cluster.readers import GPU_TRACES
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
-from netsim.traces.files import OF_AICB, Problem, TraceProblemsError, first_word, header_of
-from netsim.traces.flows import columns_of_flows
+from netsim.traces.files import (
+    OF_AICB,
+    Problem,
+    TraceProblemsError,
+    UnknownTableError,
+    first_word,
+    header_of,
+    listed_names,
+)
+from netsim.traces.flows import COLUMN, columns_of_flows, like_flows
 from netsim.traces.generators import MOST_JOBS, poisson_resample
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.simulators import has_count_of_flows, htsim_facts
-from netsim.traces.tiresias import Construction
-from netsim.traces.unknown import refuse_unknown
+from netsim.traces.tiresias import Construction, TiresiasRow
 from netsim.workload import JobSpec, Workload
 
 _POISSON = ("poisson_jobs", "poisson_mean")
 
-SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
-            ".parquet": "flows", ".et": "chakra"}
-
 _EVERY = (*_POISSON, "limits")
 
-#: Suffixes of texts, whose format depends on what they hold.
-_TEXTS = (".csv", ".txt")
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
-
-#: The only format whose files are compressed.
-_OF_KINETO = ".json.gz"
-
-#: What the first word of files of SimAI and AICB begins with.
-_OF_SIMAI = ("HYBRID_", "MICRO", *OF_AICB)
-
-#: Readers of traces of GPU clusters, whose jobs train models.
-_OF_CLUSTERS = {
-    "pai": "netsim.traces.cluster.pai:read_pai",
-    "pai-100k": "netsim.traces.cluster.readers:read_pai_sample",
-    "philly": "netsim.traces.cluster.philly:read_philly",
-    "helios": "netsim.traces.cluster.readers:read_helios",
-    "acme": "netsim.traces.cluster.readers:read_acme",
-    "gpu-v2023": "netsim.traces.cluster.readers:read_gpu_v2023",
-    "tiresias-cluster": "netsim.traces.cluster.readers:read_tiresias_cluster",
-    "recurrent": "netsim.traces.cluster.recurrent:recurrent",
-}
 
 #: Readers ``read(path, *, seed, **options)``; those without `path` are generators.
 FORMATS = Registry(
     "workload format", {
+        # Flows, coflows and jobs with their bytes.
         "json": "netsim.traces.instances:read_instances",
         "flows": "netsim.traces.flows:read_flows",
         "coflow-benchmark": "netsim.traces.coflow_benchmark:read_coflow_benchmark",
         "tiresias": "netsim.traces.tiresias:read_tiresias",
+        # Generators.
         "synthetic": "netsim.traces.generators:synthetic",
         "ring-jobs": "netsim.traces.generators:ring_jobs",
         "llm": "netsim.traces.generators:llm",
         "pattern": "netsim.traces.generators:pattern_job",
+        # Flows of other simulators.
         "htsim": "netsim.traces.simulators:read_htsim",
         "hpcc": "netsim.traces.simulators:read_hpcc_flows",
+        # Recorded training, as one job whose ranks compute and communicate.
         "chakra": "netsim.traces.training.chakra:read_chakra",
         "kineto": "netsim.traces.training.kineto:read_kineto",
         "simai": "netsim.traces.training.simai:read_simai",
-        **_OF_CLUSTERS,
+        # GPU clusters, whose jobs get models that netsim draws; the last draws the jobs, too.
+        **{name: trace.read for name, trace in GPU_TRACES.items()},
+        "recurrent": "netsim.traces.cluster.recurrent:recurrent",
     }, noun="format", group="formats")
+
+_OF_CLUSTERS = (*GPU_TRACES, "recurrent")
 
 #: Classes whose fields are the ``**options`` of readers.
 KEYWORDS: dict[str, type[Any]] = {**dict.fromkeys(("synthetic", "tiresias"), Construction),
@@ -111,8 +111,8 @@ class Format:
         found: dict[str, Any] = {}
         for name, each in inspect.signature(self.read).parameters.items():
             if each.kind is each.VAR_KEYWORD and self.name in FORMATS:
-                found |= {field.name: field.default for field in fields(KEYWORDS[self.name])
-                          if field.name not in found}
+                found |= {own.name: own.default for own in fields(KEYWORDS[self.name])
+                          if own.name not in found}
             elif each.kind is not each.VAR_KEYWORD and name not in ("path", "seed"):
                 found[name] = each.default
         return found
@@ -304,6 +304,34 @@ def _request(
                    seed=as_whole(0 if seed is None else seed, "seed"))
 
 
+def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
+    """Convert an argument to a workload: from a workload, a list of jobs, a name or a path."""
+    if isinstance(given, Workload):
+        return given
+    if isinstance(given, str | Path):
+        return read_workload(given, seed=seed)
+    return Workload(given, seed=seed)
+
+
+# --- the format of a file ------------------------------------------------------------------
+
+#: The formats of files, by suffix.
+SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
+            ".parquet": "flows", ".et": "chakra"}
+
+#: Suffixes of texts, whose format depends on what they hold.
+_TEXTS = (".csv", ".txt")
+
+#: The only format whose files are compressed.
+_OF_KINETO = ".json.gz"
+
+#: What the first word of files of SimAI and AICB begins with.
+_OF_SIMAI = ("HYBRID_", "MICRO", *OF_AICB)
+
+#: A table with at least this share of the columns of a format, and this number, looks like it.
+_ENOUGH, _FEWEST = 0.5, 2
+
+
 def _inferred(path: Path | None, options: Mapping[str, Any]) -> str:
     """Infer the format of a file from its suffix, its contents and the given options."""
     listed = ", ".join(FORMATS)
@@ -313,7 +341,7 @@ def _inferred(path: Path | None, options: Mapping[str, Any]) -> str:
         return "kineto"
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        refuse_unknown(path, header_of(path), table=False)
+        _refuse_unknown(path, header_of(path), table=False)
         raise InputError(f"{path}: no format has the suffix {path.suffix!r}; give one of: "
                          f"{listed}")
     return SUFFIXES[suffix] if suffix not in _TEXTS else _of_text(path, suffix, options)
@@ -330,14 +358,184 @@ def _of_text(path: Path, suffix: str, options: Mapping[str, Any]) -> str:
             suffix == ".csv" and {"src", "dst"} <= {*header}):
         return "flows"
     if len(header) > 1:
-        refuse_unknown(path, header, table=suffix == ".csv")
+        _refuse_unknown(path, header, table=suffix == ".csv")
     return SUFFIXES[suffix]
 
 
-def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
-    """Convert an argument to a workload: from a workload, a list of jobs, a name or a path."""
-    if isinstance(given, Workload):
-        return given
-    if isinstance(given, str | Path):
-        return read_workload(given, seed=seed)
-    return Workload(given, seed=seed)
+def _refuse_unknown(path: Path, header: Sequence[str], *, table: bool) -> None:
+    """Refuse a file that only looks like a table of a format, unless that is ``tiresias``.
+
+    The error has the call that reads the file, if there is one. With `table`, the file is certainly
+    a table, and is refused even if it looks like no format.
+    """
+    if flows := like_flows(path, header, {}):
+        raise flows
+    if "pai_job_table" in path.name:  # whose tables have no header
+        raise UnknownTableError("looks like the table of jobs of Alibaba PAI's cluster", path,
+                                "pai")
+    name, missing = _nearest(header)
+    if name is not None and not missing and name != "tiresias":
+        raise UnknownTableError(f"looks like a table of the format {name!r}", path, name)
+    if not table or name == "tiresias":
+        return
+    if name is not None:
+        columns = "column" if len(missing) == 1 else "columns"
+        raise TraceProblemsError([Problem(None, f"looks like a table of the format {name!r}, but "
+                                                f"has no {columns} {listed_names(missing)}")], path)
+    if any(decimal(cell) == decimal(cell) for cell in header):
+        raise TraceProblemsError([Problem(1, "values, where the names of the columns should be; a "
+                                             "table of flows begins with a line such as "
+                                             "src,dst,bytes,start_s")], path)
+    raise UnknownTableError(
+        f"has columns of no format that netsim knows: {listed_names(header)}; if each row is a "
+        "flow, name its columns",
+        path, "flows", dict.fromkeys(("src", "dst", "nbytes"), COLUMN),
+        f", where each {COLUMN} is the name of one; if not, the format 'module:function' is a "
+        "function of your own that reads the file")
+
+
+def _nearest(header: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Find the format of jobs whose columns a table has most of, and those that it lacks."""
+    known = {"tiresias": TiresiasRow._fields,
+             **{name: trace.table.columns for name, trace in reversed(GPU_TRACES.items())
+                if trace.table is not None}}
+    lacks = {name: [each for each in columns if each not in header]
+             for name, columns in known.items()}
+    share = {name: 1 - len(lacks[name]) / len(columns) for name, columns in known.items()}
+    best = max(share, key=share.__getitem__)  # the first of equal ones
+    if len(known[best]) - len(lacks[best]) < _FEWEST or (share[best] < _ENOUGH
+                                                        and best != "tiresias"):
+        return None, []
+    return best, lacks[best]
+
+
+# --- reports -------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class TraceReport:
+    """Report of `check_trace` on one file: facts about its workload, or its problems."""
+
+    path: str | Path  #: the file that was read, or the one that has the problems
+    format: str  #: ``"toml"`` for an invalid workload file, ``"unknown"`` for an unknown table
+    #: Labels, with the unit if there is one, and values; empty if there are problems.
+    facts: tuple[tuple[str, float], ...]
+    problems: tuple[Problem, ...]
+    #: Contents that the reader changed, such as their order, and numbers of a doubtful unit.
+    notices: tuple[Problem, ...] = ()
+    #: Of a table of flows: the column that is read for each option.
+    columns: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()  #: its other columns
+
+    __repr__ = brief
+
+
+def check_trace(path: str | Path, format: str | None = None, **options: Any) -> TraceReport:
+    """Read a trace as `read_workload` does, and report errors in it instead of raising them.
+
+    Parameters
+    ----------
+    path, format, **options
+        As for `read_workload`.
+
+    Raises
+    ------
+    TraceError
+        If the file does not exist, or is a folder.
+    InputError
+        If an argument is invalid.
+    """
+    name = format or ("toml" if str(path).endswith(".toml") else "unknown")
+    seed = options.pop("seed", None)
+    try:
+        request = resolve(path, format, seed, options)
+        name = request.format
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NetsimWarning)
+            with question_units(again=True):
+                workload = request.workload()
+    except TraceProblemsError as error:
+        return TraceReport(error.path or path, name, (), error.problems)
+    used, unused = request.columns()
+    facts = format_of(name).facts or _common_facts
+    return TraceReport(request.path or path, name, tuple(facts(workload)), (), _notices(caught),
+                       used, tuple(unused))
+
+
+def _notices(caught: Iterable[warnings.WarningMessage]) -> tuple[Problem, ...]:
+    """Select netsim's own warnings among those of a reader, and issue the others again."""
+    notices = []
+    for warning in caught:
+        if isinstance(warning.message, NetsimWarning):
+            notices.append(Problem(warning.message.line, warning.message.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename,
+                                   warning.lineno)
+    return tuple(notices)
+
+
+def _common_facts(workload: Workload) -> list[tuple[str, float]]:
+    """List the facts that are reported for formats without facts of their own."""
+    jobs = workload.jobs
+    facts: list[tuple[str, float]] = [("jobs", len(jobs))]
+    if all(map(_is_known, jobs)):
+        total = [sum(column) for column in zip(*map(_sent, jobs), strict=True)]
+        facts += zip(("coflows", "flows", "bytes in total"), total, strict=True)
+        facts += _spread("workers" if jobs[0].pattern else "hosts", [_width(job) for job in jobs])
+    else:
+        facts += _spread("ranks", [job.ranks for job in jobs])
+    return [
+        *facts,
+        *_spread("iterations", [job.iterations for job in jobs]),
+        ("first arrival (s)", jobs[0].arrival_s),
+        ("last arrival (s)", jobs[-1].arrival_s),
+    ]
+
+
+def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
+    """List the minimum, the median and the maximum of `values` as facts."""
+    return [
+        (f"{label} per job, least", min(values)),
+        (f"{label} per job, median", median(values)),
+        (f"{label} per job, most", max(values)),
+    ]
+
+
+def _is_known(job: JobSpec) -> bool:
+    """Whether a job's flows can be counted before it runs, unlike those of rings and models."""
+    return bool(job.stages) or job.operations is not None or (isinstance(job.pattern, Mapping)
+                                 and job.pattern.get("name") == "parameter-server"
+                                 and "servers" in job.pattern)
+
+
+def _sent(job: JobSpec) -> tuple[int, int, float]:
+    """Count the coflows, flows and bytes of a job over all its iterations."""
+    if job.operations is not None:
+        made = job.operations.whole if isinstance(job.operations, Programs) else job.operations
+        sends = made.sends[made.sends >= 0]
+        sent = np.array([(len(each.flows), each.flows.nbytes.sum()) for each in made.sendings])
+        flows_made, bytes_made = (sent.reshape(-1, 2)[sends].sum(axis=0) * job.iterations).tolist()
+        return len(sends) * job.iterations, int(flows_made), bytes_made
+    if job.pattern is None:
+        coflows = [stage.flows for stage in job.stages if stage.flows is not None]
+        flows = sum(len(coflow) for coflow in coflows)
+        nbytes = sum(float(coflow.nbytes.sum()) for coflow in coflows)
+        return len(coflows) * job.iterations, flows * job.iterations, nbytes * job.iterations
+    # All workers push to all servers, then pull; sizes are uniform in (0, nbytes].
+    coflows_sent = 2 * job.iterations
+    flows_sent = coflows_sent * _width(job) * _servers(job)
+    return coflows_sent, flows_sent, flows_sent * job.nbytes / 2
+
+
+def _width(job: JobSpec) -> int:
+    """Count a job's workers, or the hosts that its flows use."""
+    if job.operations is not None:
+        return job.ranks
+    if job.pattern is not None:
+        return job.ranks - _servers(job)
+    used = [np.concatenate((stage.flows.src, stage.flows.dst))
+            for stage in job.stages if stage.flows is not None]
+    return len(np.unique(np.concatenate(used))) if used else 0
+
+
+def _servers(job: JobSpec) -> int:
+    pattern: Any = job.pattern
+    return int(pattern["servers"])

@@ -15,11 +15,12 @@ from netsim.collectives import read_msccl
 from netsim.errors import TraceError
 from netsim.jobs.longest_path import longest_path
 from netsim.operations import Operations
-from netsim.traces.training.chakra import COLLECTIVES, read_chakra_json
-from netsim.traces.training.chakra_file import NODE_TYPES, read_chakra_file
+from netsim.traces.training.chakra import COLLECTIVES
+from netsim.traces.training.chakra_file import NODE_TYPES, read_chakra_file, read_chakra_json
 from netsim.traces.training.kineto import NcclKernels
 from netsim.traces.training.kineto_events import graph_of, read_kineto_file
 from tests.pairs import exhaustive, smallest
+from tests.traces.kineto_ends import ends_ns
 
 DATA = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 RTOL = 1e-9
@@ -317,14 +318,14 @@ def check_replay(path, trace, expected):
     assert graph.launch_bound == expected["launch_bound_events"]
     assert sum(gap for gap in graph.gap if gap > 10_000) == round(
         expected["unexplained_gap_us"] * 1000)
-    ends = graph.ends_ns()
+    ends = ends_ns(graph)
     assert ends == [event.end_ns - graph.begin_ns for event in graph.events]
     assert max(ends) == round(expected["recorded_span_us"] * 1000)
     for name, how in (("replayed_span_us", {}), ("span_with_nccl_of_length_0_us", {"nccl": False}),
                       ("free_cpu_span_us", {"free": True}),
                       ("free_cpu_span_with_nccl_of_length_0_us", {"free": True, "nccl": False})):
         if name in expected:
-            assert max(graph.ends_ns(**how)) == round(expected[name] * 1000)
+            assert max(ends_ns(graph, **how)) == round(expected[name] * 1000)
     for cpu, name in (("recorded", "replayed_span_us"), ("free", "free_cpu_span_us")):
         workload = netsim.read_workload(path, format="kineto", copies=True, replay=True, cpu=cpu)
         result = netsim.simulate(netsim.big_switch(2), workload)

@@ -16,8 +16,7 @@ from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameErro
 from netsim.operations import Operations, Sending
 from netsim.traces import check_trace, convert
 from netsim.traces.training import read_chakra_file, write_chakra
-from netsim.traces.training.chakra import read_chakra_json
-from netsim.traces.training.chakra_file import BrokenMessage, encode, pack, varint
+from netsim.traces.training.chakra_file import BrokenMessage, encode, pack, read_chakra_json, varint
 
 from .chakra_files import VERSION, coll, node, write
 

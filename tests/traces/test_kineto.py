@@ -10,6 +10,7 @@ import netsim
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.traces.training.kineto import NcclKernels
 from netsim.traces.training.kineto_events import graph_of, read_kineto_file
+from tests.traces.kineto_ends import ends_ns
 
 RECORD = ["jobs", "coflows", "computations"]
 
@@ -143,7 +144,7 @@ def test_what_the_host_waited_for_moves_what_it_launches_later(tmp_path):
     trace = read_kineto_file(path)
     graph = graph_of(trace, trace.gpu)
     assert graph.edges["sync"] == 1
-    assert max(graph.ends_ns()) == 171_000
+    assert max(ends_ns(graph)) == 171_000
     last = run(path, copies=True).computations["finish_s"].max()
     assert last * 1e6 == pytest.approx(60 + 2 + 8 + 1 + 10)
 

@@ -13,7 +13,7 @@ from netsim.cli.main import main
 from netsim.cluster.contention import Contention
 from netsim.errors import InputError, TraceError
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.traces.unknown import UnknownTableError
+from netsim.traces.files import UnknownTableError
 
 #: A header of flows, two rows, and the options that read them.
 FLOWS = {

@@ -6,9 +6,7 @@ computed.
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -303,56 +301,6 @@ def draw_single(sizes: NDArray[np.int64], share: float, rng: np.random.Generator
             single[group] = True
             left -= int(sizes[group])
     return single
-
-
-# --- readers -------------------------------------------------------------------------------
-
-_SEED = """seed : int
-    Seed of the workload, also used to draw the models of groups."""
-
-_REST = """**construction
-    The fields of `ClusterConstruction`.
-
-Raises
-------
-TraceError
-    If the file cannot be read.
-TraceProblemsError
-    If the file's contents are invalid, with the line, or no job is left.
-InputError
-    If an option is out of range."""
-
-
-def workload_reader(name: str, jobs: Callable[..., ClusterJobs], summary: str
-                    ) -> Callable[..., TraceWorkload]:
-    """Make the reader of a format's workloads, of this `name`, from that of its jobs.
-
-    It has the options of `jobs` and the fields of `ClusterConstruction`, and is documented by a
-    `summary` and by what `jobs` says of its parameters.
-    """
-    path, *own = inspect.signature(jobs).parameters.values()
-    names = {option.name for option in own}
-
-    def read(path: str | Path, *, seed: int = 0, **options: Any) -> TraceWorkload:
-        build = ClusterConstruction(**{option: value for option, value in options.items()
-                                       if option not in names})
-        made = jobs(path, **{option: value for option, value in options.items()
-                             if option in names})
-        return build.of_file(made, path, seed)
-
-    seed, construction = list(inspect.signature(read).parameters.values())[1:]
-    text = (inspect.getdoc(jobs) or "").partition("Parameters\n----------\n")[2]
-    of_path, *of_options = re.split(r"\n(?=\S)", text)
-    # Registries, help and the schema of experiment files read what follows.
-    read.__name__ = read.__qualname__ = name
-    read.__module__ = jobs.__module__
-    read.__doc__ = "\n".join((summary, "", "Parameters", "----------", of_path, _SEED,
-                              *of_options, _REST))
-    read.__annotations__ |= {option.name: option.annotation for option in own}
-    read.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [path, seed, *own, construction.replace(name="construction")],
-        return_annotation="TraceWorkload")
-    return read
 
 
 # --- facts ---------------------------------------------------------------------------------

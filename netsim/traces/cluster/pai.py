@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.values import as_flag
-from netsim.traces.cluster.construction import workload_reader
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
     FAILED,
     NO_GPU,
@@ -39,14 +40,15 @@ _HEADERS = {
 _PERCENT = NumberRange(0, 1e8)
 
 
-def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False) -> ClusterJobs:
-    """Read the jobs from the tables of Alibaba PAI's GPU cluster, and clean them.
+def read_pai(path: str | Path, *, seed: int = 0, failed: bool = False, instances: bool = False,
+             **construction: Any) -> TraceWorkload:
+    """Read the tables of Alibaba PAI's GPU cluster of 2020 (CSV) as jobs that train models.
 
     Four tables are read from one folder, under their published names: ``pai_job_table.csv``,
     ``pai_task_table.csv``, ``pai_group_tag_table.csv`` and, with `instances`,
     ``pai_instance_table.csv``. The tables have no header; it is read from a file of the same name
     with the suffix ``.header``, and the published header is assumed if there is none. Times are
-    in seconds, where 0 stands for a missing value; ``plan_gpu`` is in percent of a GPU.
+    numbers of seconds; 0 and blank cells are missing times. ``plan_gpu`` is in percent of a GPU.
 
     A job is submitted at its ``start_time``, and runs from the first start of its tasks until the
     last end. Its number of GPUs is the sum of ``inst_num * plan_gpu`` over its tasks, rounded up
@@ -68,12 +70,22 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
     ----------
     path : path-like
         ``pai_job_table.csv``; the other tables must be in the same folder.
+    seed : int
+        Seed of the workload, also used to draw the models of groups.
     failed : bool
         Whether to keep jobs that ``Failed``, which occupied their GPUs while they ran.
     instances : bool
         Whether to take starts and ends from the table of instances, for jobs that it contains: a
         task may start before any of its instances runs.
+    **construction
+        The fields of `ClusterConstruction`.
     """
+    build = ClusterConstruction(**construction)
+    return build.of_file(pai_jobs(path, failed=failed, instances=instances), path, seed)
+
+
+def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False) -> ClusterJobs:
+    """Read the jobs from the tables of Alibaba PAI's GPU cluster as columns; see `read_pai`."""
     keep_failed = as_flag(failed, "failed")
     with_instances = as_flag(instances, "instances")
     table = _PaiJobs(path)
@@ -101,11 +113,6 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
         submit_s=table.submit, duration_s=np.where(np.isfinite(start), end - start, 0), gpus=gpus,
         group=_groups(path, table), user=table.user)
     return collector.jobs()
-
-
-read_pai = workload_reader(
-    "read_pai", pai_jobs,
-    "Read the tables of Alibaba PAI's GPU cluster of 2020 (CSV) as jobs that train models.")
 
 
 def _read(path: str | Path, table: str, columns: Sequence[str]) -> Iterator[Chunk]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from netsim.base.files import open_text
 from netsim.base.values import as_flag
-from netsim.traces.cluster.construction import workload_reader
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
     FAILED,
     NO_GPU,
@@ -150,12 +150,14 @@ class _Submission(NamedTuple):
     gpus: int
 
 
-def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
-    """Read the jobs of a ``cluster_job_log``, and clean them.
+def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+               ) -> TraceWorkload:
+    """Read a ``cluster_job_log`` (JSON) of Microsoft's Philly clusters as jobs that train models.
 
     The file is one JSON array; an entry has ``status``, ``vc``, ``user``, ``submitted_time`` and
     ``attempts``, a list of ``start_time``, ``end_time`` and ``detail``, which is a list of
-    servers with the names of their ``gpus``. Times have the form ``2017-10-07 01:12:09``, in a
+    servers with the names of their ``gpus``. Times have the form ``2017-10-07 01:12:09``, perhaps
+    with an offset from UTC such as ``+08:00``, or are null if missing. Those of the trace are in a
     time zone with daylight saving: jobs that run while it ends appear an hour shorter.
 
     As in the publishers' analysis, a job has the GPUs of its first attempt, and runs from the
@@ -175,10 +177,19 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     ----------
     path : path-like
         The file.
+    seed : int
+        Seed of the workload, also used to draw the models of groups.
     failed : bool
         Whether to keep jobs that were ``Killed`` or ``Failed``, which occupied their GPUs while
         they ran.
+    **construction
+        The fields of `ClusterConstruction`.
     """
+    return ClusterConstruction(**construction).of_file(philly_jobs(path, failed=failed), path, seed)
+
+
+def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
+    """Read the jobs of a ``cluster_job_log`` as columns; see `read_philly`."""
     keep_failed = as_flag(failed, "failed")
     collector, groups, users = JobCollector(path), Codes(), Codes()
     entries = (_row(line, entry, path) for line, entry in read_entries(path))
@@ -197,11 +208,6 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
             group=groups.of((row.user, row.vc, row.gpus) for row in rows),
             user=users.of(row.user for row in rows))
     return collector.jobs()
-
-
-read_philly = workload_reader(
-    "read_philly", philly_jobs,
-    "Read a ``cluster_job_log`` (JSON) of Microsoft's Philly clusters as jobs that train models.")
 
 
 def _seconds(rows: list[_Submission], name: str, path: str | Path) -> np.ndarray[Any, Any]:

@@ -1,18 +1,23 @@
-"""Formats of GPU clusters' traces that are one table of jobs, and the registry of all formats."""
+"""Formats of GPU clusters' traces that are one table of jobs, and the list of all formats.
+
+Each format has two readers: one of its jobs, as columns, and one that makes training jobs of them.
+A format that is one table is described by a `JobTable`, which both use.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.base.plugins import Registry
-from netsim.traces.cluster.construction import workload_reader
+from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
     NO_GPU,
     NO_SUBMIT,
@@ -26,6 +31,8 @@ from netsim.traces.cluster.jobs import (
     gpus_of,
     same_cells,
 )
+from netsim.traces.cluster.pai import pai_jobs, read_pai
+from netsim.traces.cluster.philly import philly_jobs, read_philly
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
 from netsim.traces.files import NumberRange, Problem, TraceProblemsError
 
@@ -48,22 +55,30 @@ HELIOS = JobTable(
 
 
 def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
-    """Read the jobs of a ``cluster_log.csv``, and clean them.
+    """Read the jobs of a ``cluster_log.csv`` as columns; see `read_helios`."""
+    return HELIOS.read(path, failed=failed)
+
+
+def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+               ) -> TraceWorkload:
+    """Read a ``cluster_log.csv`` of SenseTime's Helios clusters as jobs that train models.
+
+    Times are dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01+08:00``, in UTC unless
+    they have an offset from it; blank cells are missing times. The duration is in seconds.
 
     Parameters
     ----------
     path : path-like
         The file.
+    seed : int
+        Seed of the workload, also used to draw the models of groups.
     failed : bool
         Whether to keep jobs that were ``CANCELLED``, ``FAILED``, ``TIMEOUT`` or ``NODE_FAIL``,
         which occupied their GPUs while they ran.
+    **construction
+        The fields of `ClusterConstruction`.
     """
-    return HELIOS.read(path, failed=failed)
-
-
-read_helios = workload_reader(
-    "read_helios", helios_jobs,
-    "Read a ``cluster_log.csv`` of SenseTime's Helios clusters as jobs that train models.")
+    return ClusterConstruction(**construction).of_file(helios_jobs(path, failed=failed), path, seed)
 
 
 # --- Acme: Shanghai AI Lab's clusters (Hu et al., NSDI '24) --------------------------------
@@ -79,22 +94,25 @@ ACME = JobTable(
 
 
 def acme_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
-    """Read the jobs of a ``trace_seren.csv`` or ``trace_kalos.csv``, and clean them.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    failed : bool
-        Whether to keep jobs that were ``CANCELLED``, ``FAILED``, ``TIMEOUT`` or ``NODE_FAIL``,
-        which occupied their GPUs while they ran.
-    """
+    """Read the jobs of a trace of Acme as columns; see `read_acme`."""
     return ACME.read(path, failed=failed)
 
 
-read_acme = workload_reader(
-    "read_acme", acme_jobs,
-    "Read a ``trace_seren.csv`` or ``trace_kalos.csv`` of Acme as jobs that train models.")
+def read_acme(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+             ) -> TraceWorkload:
+    """Read a ``trace_seren.csv`` or ``trace_kalos.csv`` of Acme as jobs that train models.
+
+    Times are dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01+08:00``, in UTC unless
+    they have an offset from it; blank cells are missing times.
+
+    Parameters
+    ----------
+    path, seed, failed
+        As for `read_helios`.
+    **construction
+        The fields of `ClusterConstruction`.
+    """
+    return ClusterConstruction(**construction).of_file(acme_jobs(path, failed=failed), path, seed)
 
 
 # --- samples of Alibaba PAI's cluster, made for its simulator ------------------------------
@@ -112,7 +130,7 @@ def _tag_or_request(rows: Chunk, parsed: Parsed) -> Iterable[Hashable]:
     return (tag or other for tag, other in zip(rows.cells["group"], request, strict=True))
 
 
-#: Times are in seconds. GPUs, perhaps a fraction of one, are those of an instance.
+#: GPUs, perhaps a fraction of one, are those of an instance.
 PAI_SAMPLE = JobTable(
     columns=("num_inst", "submit_time", "num_gpu", "gpu_type", "duration", "user"),
     optional=("group",),  # which pai_job_duration_estimate_100K.csv has
@@ -125,19 +143,25 @@ PAI_SAMPLE = JobTable(
 
 
 def pai_sample_jobs(path: str | Path) -> ClusterJobs:
-    """Read a sample of Alibaba PAI's jobs, and clean them.
+    """Read a sample of Alibaba PAI's jobs as columns; see `read_pai_sample`."""
+    return PAI_SAMPLE.read(path)
+
+
+def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> TraceWorkload:
+    """Read a sample of Alibaba PAI's jobs, as its simulator uses (CSV), as jobs that train models.
+
+    Times are numbers of seconds, of at least 0; blank cells are missing times.
 
     Parameters
     ----------
     path : path-like
         The file, such as ``pai_job_no_estimate_100K.csv``.
+    seed
+        As for `read_helios`.
+    **construction
+        The fields of `ClusterConstruction`.
     """
-    return PAI_SAMPLE.read(path)
-
-
-read_pai_sample = workload_reader(
-    "read_pai_sample", pai_sample_jobs,
-    "Read a sample of Alibaba PAI's jobs, as its simulator uses (CSV), as jobs that train models.")
+    return ClusterConstruction(**construction).of_file(pai_sample_jobs(path), path, seed)
 
 
 # --- Alibaba's cluster of 2023 (Weng et al., ATC '23) --------------------------------------
@@ -159,21 +183,27 @@ GPU_V2023 = JobTable(
 
 
 def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
-    """Read the pods of an ``openb_pod_list_*.csv`` as jobs, and clean them.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    failed : bool
-        Whether to keep pods that ``Failed``, which occupied their GPUs while they ran.
-    """
+    """Read the pods of an ``openb_pod_list_*.csv`` as columns; see `read_gpu_v2023`."""
     return GPU_V2023.read(path, failed=failed)
 
 
-read_gpu_v2023 = workload_reader(
-    "read_gpu_v2023", gpu_v2023_jobs,
-    "Read an ``openb_pod_list_*.csv`` of Alibaba's GPU cluster of 2023 as jobs that train models.")
+def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+                  ) -> TraceWorkload:
+    """Read an ``openb_pod_list_*.csv`` of Alibaba's GPU cluster of 2023 as jobs that train models.
+
+    Times are numbers of seconds, of at least 0; blank cells are missing times.
+
+    Parameters
+    ----------
+    path, seed
+        As for `read_helios`.
+    failed : bool
+        Whether to keep pods that ``Failed``, which occupied their GPUs while they ran.
+    **construction
+        The fields of `ClusterConstruction`.
+    """
+    build = ClusterConstruction(**construction)
+    return build.of_file(gpu_v2023_jobs(path, failed=failed), path, seed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,7 +243,6 @@ def gpu_v2023_nodes(path: str | Path) -> GpuNodes:
 
 # --- the CSV of Tiresias, without its iterations -------------------------------------------
 
-#: Times are in seconds.
 TIRESIAS = JobTable(
     columns=("num_gpu", "submit_time", "model_name", "duration"),
     parsed={"gpus": Column("num_gpu", _WHOLE), "duration": Column("duration", SECONDS),
@@ -223,38 +252,48 @@ TIRESIAS = JobTable(
 
 
 def tiresias_jobs(path: str | Path) -> ClusterJobs:
-    """Read the jobs of a trace in the format of Tiresias' ``60_job.csv``, and clean them.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    """
+    """Read the jobs of Tiresias' ``60_job.csv`` as columns; see `read_tiresias_cluster`."""
     return TIRESIAS.read(path)
 
 
-read_tiresias_cluster = workload_reader(
-    "read_tiresias_cluster", tiresias_jobs,
-    "Read the Tiresias trace (CSV) as jobs that train models.")
+def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: Any) -> TraceWorkload:
+    """Read the Tiresias trace (CSV) as jobs that train models.
+
+    Times are numbers of seconds, of at least 0.
+
+    Parameters
+    ----------
+    path, seed
+        As for `read_helios`.
+    **construction
+        The fields of `ClusterConstruction`.
+    """
+    return ClusterConstruction(**construction).of_file(tiresias_jobs(path), path, seed)
 
 
 # --- all formats ---------------------------------------------------------------------------
+class GpuTrace(NamedTuple):
+    """A format of traces of GPU clusters."""
 
-#: The tables of jobs, by the names of their formats.
-TABLES = {"tiresias-cluster": TIRESIAS, "helios": HELIOS, "acme": ACME, "pai-100k": PAI_SAMPLE,
-          "gpu-v2023": GPU_V2023}
+    jobs: Callable[..., ClusterJobs]  #: reads the jobs of a file, ``jobs(path, **options)``
+    read: Callable[..., TraceWorkload]  #: makes them jobs that train models; see `FORMATS`
+    table: JobTable | None = None  #: None if the format is not one table with a header
 
-#: Functions ``read(path, **options)`` that return `ClusterJobs`: arrivals, durations and GPUs.
+
+#: The formats of traces of GPU clusters, by name. Registries and messages are made of this list.
+GPU_TRACES: dict[str, GpuTrace] = {
+    "pai": GpuTrace(pai_jobs, read_pai),
+    "pai-100k": GpuTrace(pai_sample_jobs, read_pai_sample, PAI_SAMPLE),
+    "philly": GpuTrace(philly_jobs, read_philly),
+    "helios": GpuTrace(helios_jobs, read_helios, HELIOS),
+    "acme": GpuTrace(acme_jobs, read_acme, ACME),
+    "gpu-v2023": GpuTrace(gpu_v2023_jobs, read_gpu_v2023, GPU_V2023),
+    "tiresias-cluster": GpuTrace(tiresias_jobs, read_tiresias_cluster, TIRESIAS),
+}
+
+#: The readers of jobs, for workloads that take only arrivals, durations and GPUs from a trace.
 CLUSTER_TRACES = Registry(
-    "trace of a GPU cluster", {
-        "pai": "netsim.traces.cluster.pai:pai_jobs",
-        "pai-100k": pai_sample_jobs,
-        "philly": "netsim.traces.cluster.philly:philly_jobs",
-        "helios": helios_jobs,
-        "acme": acme_jobs,
-        "gpu-v2023": gpu_v2023_jobs,
-        "tiresias-cluster": tiresias_jobs,
-    },
+    "trace of a GPU cluster", {name: trace.jobs for name, trace in GPU_TRACES.items()},
     noun="trace", accepts=lambda made: isinstance(made, ClusterJobs),
     refusal="does not read the trace of a GPU cluster: it must return a "
             "netsim.traces.cluster.ClusterJobs")

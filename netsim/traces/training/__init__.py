@@ -4,10 +4,9 @@ from netsim.base.lazy import loading
 from netsim.traces.training.chakra import read_chakra
 from netsim.traces.training.chakra_file import ChakraFile, ChakraNode, read_chakra_file
 from netsim.traces.training.chakra_writer import write_chakra
-from netsim.traces.training.joining import join
 from netsim.traces.training.kineto import read_kineto
 from netsim.traces.training.kineto_events import KinetoMeasures, KinetoTrace, read_kineto_file
-from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.traces.training.rank_trace import RankNode, RankTrace, join
 from netsim.traces.training.simai import read_simai, simai_times
 from netsim.traces.training.simai_tool import SimaiTimes
 

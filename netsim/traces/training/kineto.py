@@ -16,16 +16,15 @@ from netsim.base.values import as_choice, as_flag, as_list, as_whole, known_name
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.operations import Operations, Programs
 from netsim.traces.files import as_problems, require_file
-from netsim.traces.training.joining import join, join_copies
 from netsim.traces.training.kineto_events import (
     KinetoEvent,
     KinetoTrace,
     graph_of,
     read_kineto_file,
 )
-from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.traces.training.rank_trace import RankNode, RankTrace, join, join_copies, one_job
 from netsim.traces.training.scaling import Scaling, check_nodes
-from netsim.workload import JobSpec, Workload
+from netsim.workload import Workload
 
 # --- collectives of NCCL's kernels ---------------------------------------------------------
 
@@ -172,16 +171,8 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         from most others, with a warning; otherwise such damaged events are errors.
     step : int, optional
         Read only events launched in this step of the profiler, as in ``ProfilerStep#4``.
-    layout : mapping of str to int, optional
-        Number of ranks in groups of each kind: ``"tp"``, ``"cp"``, ``"ep"``, ``"dp"`` and ``"pp"``.
-        Ranks without a file then do the same as a rank that differs from them only in its data.
-        Ranks are numbered as by `netsim.llm_job`.
-    scale : mapping of str to int, optional
-        With a layout: factors by which groups grow. ``"dp"`` adds ranks with the same batch per
-        rank; ``"ep"`` keeps the number of experts per rank.
-    keep : {"buffer", "input"}
-        Whether a rank in a growing group keeps the size of the larger one of its two buffers, or
-        the size of its input.
+    layout, scale, keep
+        As for `netsim.traces.training.read_chakra`.
     iterations : int
         How often the job repeats the profile.
     hosts : sequence of int or str, optional
@@ -225,10 +216,8 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         operations = (join(list(scaling.complete(made))) if scaling else
                       _joined(made, ranks, copies))
     name = path.name.partition(".")[0]
-    job = JobSpec(0, iterations=iterations, name=name, operations=operations,
-                  hosts=range(operations.ranks) if hosts is None else hosts)
     label = name if scaling is None else scaling.label(name, len(traces))
-    return Workload([job], label, seed=seed)
+    return one_job(operations, name, label, iterations, hosts, seed)
 
 
 def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:

@@ -347,28 +347,6 @@ class KinetoGraph:
     launch_bound: int = 0
     alone: set[int] = field(default_factory=set)  #: events that run beside others of their stream
 
-    def ends_ns(self, *, free: bool = False, nccl: bool = True) -> list[int]:
-        """Compute when each event ends, in nanoseconds after the begin.
-
-        If `free`, the host launches everything at once, without gaps. Without `nccl`, kernels of
-        NCCL take no time; otherwise they take the recorded one.
-        """
-        ends: list[int] = []
-        host = [0]  # the end of each synchronization; the last one is the begin
-        for k, event in enumerate(self.events):
-            start = max((ends[other] for other in self.after[k]), default=0)
-            launch = self.launch[k]
-            if launch is not None and not free:
-                base, later = launch
-                while len(host) <= base + 1:
-                    sync = self.syncs[len(host) - 1]
-                    host.append(max(host[sync.base + 1] + sync.begin_ns, ends[sync.event])
-                                + sync.rest_ns)
-                start = max(start, host[base + 1] + later)
-            length = 0 if event.is_nccl and not nccl else event.end_ns - event.start_ns
-            ends.append(start + (0 if free else self.gap[k]) + length)
-        return ends
-
 
 def graph_of(trace: KinetoTrace, events: Sequence[KinetoEvent]) -> KinetoGraph:
     """Find the dependencies of the given events of a trace on the GPU."""

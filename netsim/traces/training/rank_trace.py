@@ -1,19 +1,33 @@
-"""The operations of one rank, as readers of all formats make them from its trace."""
+"""The operations of one rank, as readers of all formats make them from its trace, and their join.
+
+`join` matches collectives and messages of the traces of all ranks, which makes the operations of a
+job. Where all ranks are copies of one, `join_copies` makes their operations side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from netsim.base.brief import brief
-from netsim.errors import TraceError
+from netsim.errors import InputError, TraceError
+from netsim.operations import Family, Operations, Programs, Row, Sending
+from netsim.workload import JobSpec, Workload
 
 #: The longest time of an operation. A longer one is from a damaged stamp.
 WEEK_S = 7 * 86400
 
 #: Largest number of nodes or ranks that a message names.
 _MOST_NAMED = 10
+
+#: The longest run of waits of one rank that a message lists in full.
+_MOST_LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,31 +121,33 @@ class RankTrace:
             for other in node.after:
                 if other not in known:
                     raise self.refuse(f"{node} depends on node {other}, which is not there")
-        if circle := _circle(known):
-            raise self.refuse(f"nodes depend on each other in a circle: {listed(circle)}")
+        if circle := _circle({node.id: node.after for node in self.nodes}):
+            raise self.refuse(f"nodes depend on each other in a circle: {listed(circle[::-1])}")
 
 
-def _circle(nodes: dict[int, RankNode]) -> list[int]:
-    """Find a circle of nodes that depend on each other, by ids; empty if there is none."""
-    left = {node.id: len(set(node.after)) for node in nodes.values()}
+def _circle(after: Mapping[int, Sequence[int]]) -> list[int]:
+    """Find a circle of nodes, each before one that it waits for; empty if there is none.
+
+    `after` has the nodes that each waits for. Of several circles, its order decides.
+    """
+    left = {each: len(set(others)) for each, others in after.items()}
     children: dict[int, list[int]] = {}
-    for node in nodes.values():
-        for parent in set(node.after):
-            children.setdefault(parent, []).append(node.id)
+    for each, others in after.items():
+        for other in set(others):
+            children.setdefault(other, []).append(each)
     ready = [each for each, count in left.items() if not count]
     for each in ready:  # the loop appends to the list
         for child in children.get(each, ()):
             left[child] -= 1
             if not left[child]:
                 ready.append(child)
-    if len(ready) == len(nodes):
+    if len(ready) == len(after):
         return []
-    at = next(each for each, count in left.items() if count)
-    way: dict[int, int] = {}
+    at, way = next(each for each, count in left.items() if count), dict[int, int]()
     while at not in way:
         way[at] = len(way)
-        at = next(parent for parent in nodes[at].after if left[parent])
-    return list(way)[way[at]:][::-1]
+        at = next(other for other in after[at] if left[other])
+    return list(way)[way[at]:]
 
 
 def too_long(what: object, seconds: float, way_out: str) -> str:
@@ -145,3 +161,317 @@ def listed(numbers: Iterable[int]) -> str:
     given = list(numbers)
     more = f" and {len(given) - _MOST_NAMED} more" if len(given) > _MOST_NAMED else ""
     return ", ".join(map(str, given[:_MOST_NAMED])) + more
+
+
+# --- all ranks ------------------------------------------------------------------------------
+def one_job(operations: Operations | Programs, name: str, label: str, iterations: int,
+            hosts: Sequence[int | str] | None, seed: int) -> Workload:
+    """Make the workload `label` of one job; without `hosts`, rank r runs on host r."""
+    job = JobSpec(0, iterations=iterations, name=name, operations=operations,
+                  hosts=range(operations.ranks) if hosts is None else hosts)
+    return Workload([job], label, seed=seed)
+
+
+def join(traces: Sequence[RankTrace]) -> Operations:
+    """Make the operations of a job from the traces of all ranks.
+
+    The k-th collective of a group on one rank is the k-th on all of its ranks; it begins when all
+    ranks have reached it. The k-th message of a rank to another with a given tag is the k-th that
+    the other receives. A message begins when its sender does. It is complete for the receiver when
+    all bytes have arrived and the receiver has reached it.
+
+    A rank with a stream for communication occupies it from reaching a collective until the
+    collective is complete, and while it sends.
+
+    Parameters
+    ----------
+    traces : sequence of RankTrace
+        Traces of ranks 0, 1, ...
+
+    Raises
+    ------
+    TraceError
+        If traces of ranks contradict each other, or ranks wait for each other in a circle.
+    """
+    return _Joining(traces).operations()
+
+
+class _Met(NamedTuple):
+    """A node that matches nodes of other ranks, and the operation for its start, if any."""
+
+    node: RankNode
+    begin: int
+
+
+class _Joining:
+    """Gives each node of each rank its operations; operations that ranks share are made last.
+
+    By rank and id, `_begins` has the operation that waits for the node's predecessors, and `_ends`
+    the operation that its successors wait for.
+    """
+
+    def __init__(self, traces: Sequence[RankTrace]) -> None:
+        self._traces = traces
+        self._rows: list[tuple[int, float, int, str, str]] = []
+        self._until: list[int] = []
+        self._after: list[tuple[int, int]] = []
+        self._sendings: dict[tuple[str, tuple[int, ...], int, str], int] = {}
+        self._begins: list[dict[int, int]] = [{} for _ in traces]
+        self._ends: list[dict[int, int]] = [{} for _ in traces]
+        self._groups: dict[tuple[str, tuple[int, ...]], dict[int, list[_Met]]] = {}
+        self._sends: dict[tuple[int, int, int], list[_Met]] = {}
+        self._receives: dict[tuple[int, int, int], list[_Met]] = {}
+
+    def operations(self) -> Operations:
+        """Make the operations of all ranks."""
+        if not any(trace.nodes for trace in self._traces):
+            raise TraceError("there are no nodes", self._traces[0].path)
+        for trace in self._traces:
+            for node in trace.nodes:
+                self._place(trace.rank, node)
+        for (group, members), of_rank in self._groups.items():
+            self._meet(group, members, of_rank)
+        for ends in sorted(self._sends.keys() | self._receives.keys()):
+            self._deliver(ends)
+        for trace in self._traces:
+            begins, ends_of = self._begins[trace.rank], self._ends[trace.rank]
+            self._after += [(begins[node.id], ends_of[other]) for node in trace.nodes
+                            for other in node.after]
+        first, last = self._outside()
+        end = self._add(-1, 0.0, -1, "", "end")
+        self._after += [(end, each) for each in last]
+        sendings = [Sending.of(*each) for each in self._sendings]
+        try:
+            made = Operations.make(self._rows, self._after, [(each, end) for each in first],
+                                   sendings, len(self._traces))
+        except InputError as error:
+            circle = "\n".join(self._circle())
+            raise TraceError(f"ranks wait for each other in a circle:\n{circle}" if circle
+                             else str(error), self._traces[0].path) from error
+        return replace(made, until=np.array(self._until, np.int64), turns="number")
+
+    def _add(self, rank: int, seconds: float, sends: int, stream: str, name: str) -> int:
+        self._rows.append((rank, seconds, sends, stream, name))
+        self._until.append(len(self._until))
+        return len(self._rows) - 1
+
+    def _place(self, rank: int, node: RankNode) -> None:
+        """Make the operations of a node that belong to its rank alone."""
+        begins, ends = self._begins[rank], self._ends[rank]
+        takes_turns = rank if node.stream else -1
+        if node.kind in ("compute", "point", "recv"):
+            begins[node.id] = ends[node.id] = self._add(takes_turns, node.seconds, -1, node.stream,
+                                                        node.name)
+        elif node.stream:
+            begins[node.id] = self._add(rank, 0.0, -1, node.stream, node.name)
+        met = _Met(node, begins.get(node.id, -1))
+        if node.kind == "collective":
+            of_rank = self._groups.setdefault((node.group, node.members), {})
+            of_rank.setdefault(rank, []).append(met)
+        elif node.kind in ("send", "recv"):
+            listing = self._sends if node.kind == "send" else self._receives
+            listing.setdefault((*node.members, node.tag), []).append(met)  # type: ignore[arg-type]
+
+    def _sending(self, kind: str, node: RankNode) -> int:
+        if kind == "barrier":
+            return -1
+        key = kind, node.members, node.payload, node.label
+        return self._sendings.setdefault(key, len(self._sendings))
+
+    def _share(self, rank: int, met: _Met, shared: int) -> None:
+        """Make the node of a rank part of an operation that ranks share."""
+        self._ends[rank][met.node.id] = shared
+        if met.begin < 0:
+            self._begins[rank][met.node.id] = shared
+        else:
+            self._until[met.begin] = shared
+            self._after.append((shared, met.begin))
+
+    # --- collectives --------------------------------------------------------------------------
+
+    def _meet(self, group: str, members: tuple[int, ...], of_rank: dict[int, list[_Met]]) -> None:
+        """Make the collectives of a group."""
+        for k in range(max(map(len, of_rank.values()))):
+            there = {rank: met[k] for rank, met in of_rank.items() if len(met) > k}
+            missing = [rank for rank in members if rank not in there]
+            rank, (node, _) = next(iter(there.items()))
+            if missing:
+                raise self._traces[rank].refuse(
+                    f"{node} is collective {k} of {_group(group, members)}, which "
+                    f"{'ranks' if len(missing) > 1 else 'rank'} {listed(missing)} "
+                    f"{'do' if len(missing) > 1 else 'does'} not reach"
+                    + self._last(missing[0], group, of_rank))
+            for other, (own, _) in there.items():
+                if (own.collective, own.payload) != (node.collective, node.payload):
+                    raise self._traces[other].refuse(
+                        f"{own} is collective {k} of {_group(group, members)}: {_what(own)}; on "
+                        f"rank {rank} it is {node}: {_what(node)}")
+            shared = self._add(-1, 0.0, self._sending(node.collective, node), "", node.name)
+            for other, met in there.items():
+                self._share(other, met, shared)
+
+    def _last(self, rank: int, group: str, of_rank: dict[int, list[_Met]]) -> str:
+        """Describe the last collective that a rank reached in this group."""
+        if rank >= len(self._traces):
+            return ", of which there is no trace"
+        if met := of_rank.get(rank):
+            return f"; the last one of rank {rank} is {met[-1].node}"
+        others = [members for (name, members), met in self._groups.items()
+                  if name == group and rank in met]
+        if others:
+            return f"; on rank {rank} the group is of ranks {listed(others[0])}"
+        return f"; rank {rank} has none of this group"
+
+    # --- messages -----------------------------------------------------------------------------
+
+    def _deliver(self, ends: tuple[int, int, int]) -> None:
+        """Make the messages from a rank to another with a given tag."""
+        src, dst, tag = ends
+        sent, received = self._sends.get(ends, []), self._receives.get(ends, [])
+        for k in range(max(len(sent), len(received))):
+            where = f"message {k} from rank {src} to {dst} with tag {tag}"
+            if k >= len(received):
+                raise self._traces[src].refuse(f"{sent[k].node} sends {where}, which rank {dst} "
+                                               "does not receive")
+            if k >= len(sent):
+                raise self._traces[dst].refuse(f"{received[k].node} receives {where}, which rank "
+                                               f"{src} does not send")
+            node, other = sent[k].node, received[k].node
+            if node.payload != other.payload:
+                raise self._traces[src].refuse(
+                    f"{node} sends {where} of {node.payload} bytes, of which {other} of rank {dst} "
+                    f"receives {other.payload}")
+            flow = self._add(-1, 0.0, self._sending("send", node), "", node.name)
+            self._share(src, sent[k], flow)
+            self._after.append((received[k].begin, flow))
+
+    # --- circles ------------------------------------------------------------------------------
+
+    def _outside(self) -> tuple[list[int], list[int]]:
+        """Find the operations that wait for none, and those that none waits for."""
+        waits = np.zeros(len(self._rows), bool)
+        awaited = np.zeros(len(self._rows), bool)
+        pairs = np.array(self._after, np.int64).reshape(-1, 2)
+        waits[pairs[:, 0]] = True
+        awaited[pairs[:, 1]] = True
+        return np.flatnonzero(~waits).tolist(), np.flatnonzero(~awaited).tolist()
+
+    def _circle(self) -> list[str]:
+        """Describe a circle of nodes that wait for each other, one per line."""
+        parents: dict[int, list[int]] = {k: [] for k in range(len(self._rows))}
+        for operation, other in sorted(self._after):
+            parents[operation].append(other)
+        circle = _circle(parents)
+        return self._lines([*circle, *circle[:1]])
+
+    def _lines(self, circle: list[int]) -> list[str]:
+        nodes: dict[int, dict[int, RankNode]] = {}
+        for trace in self._traces:
+            for node in trace.nodes:
+                for of_rank in (self._begins, self._ends):
+                    nodes.setdefault(of_rank[trace.rank][node.id], {})[trace.rank] = node
+        said: list[tuple[int, str]] = []
+        for at, other in pairwise(circle):
+            own, its = nodes[at], nodes[other]
+            rank = min(own.keys() & its.keys(), default=min(own))
+            whose = rank if rank in its else min(its)
+            if (rank, own[rank].id) != (whose, its[whose].id):
+                said.append((rank, f"rank {rank}: {own[rank]} waits for {its[whose]}"
+                             + (f" of rank {whose}" if whose != rank else "")))
+        return list(_shortened(said))
+
+
+def _shortened(said: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """Yield descriptions of waits; of long runs on one rank, only the first and the last."""
+    for rank, group in groupby(said, key=itemgetter(0)):
+        lines = [line for _, line in group]
+        yield lines[0]
+        if len(lines) > _MOST_LINES:
+            yield f"rank {rank}: and so on, {len(lines) - 2} times"
+        yield from lines[1:] if len(lines) <= _MOST_LINES else lines[-1:]
+
+
+def _group(group: str, members: tuple[int, ...]) -> str:
+    return f"group {group!r} of ranks {listed(members)}"
+
+
+def _what(node: RankNode) -> str:
+    return f"{node.collective} of {node.payload} bytes"
+
+
+# --- copies of one rank --------------------------------------------------------------------
+def join_copies(trace: RankTrace, ranks: int) -> Programs | None:
+    """Make the programs of ranks that are copies of one; see `join`.
+
+    Their operations are those that `join` makes, with equal ones of all ranks side by side. None if
+    there are no nodes, or if a communication is not one of all ranks, so that copies are not alike.
+    """
+    everyone = frozenset(range(ranks))
+    for node in trace.nodes:
+        if node.kind not in ("compute", "point", "collective") or (
+                node.kind == "collective" and everyone.symmetric_difference(node.members)):
+            return None
+    return _Copies(trace, ranks).programs() if trace.nodes else None
+
+
+class _Copies:
+    """Gives each node its rows; those of collectives come last, group by group."""
+
+    def __init__(self, trace: RankTrace, ranks: int) -> None:
+        self._nodes = trace.nodes
+        self._each, self._shared = np.arange(ranks), np.zeros(ranks, np.int64)
+        self._rows: list[Row] = []
+        self._until: list[int] = []
+        self._after: list[tuple[int, int]] = []
+        self._families: dict[tuple[str, tuple[int, ...], int, str], int] = {}
+        self._begins: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+
+    def programs(self) -> Programs:
+        """Make all operations; an iteration ends when those of all ranks are done."""
+        groups: dict[tuple[str, tuple[int, ...]], list[RankNode]] = {}
+        for node in self._nodes:
+            if node.kind == "collective":
+                groups.setdefault((node.group, node.members), []).append(node)
+            if node.kind != "collective" or node.stream:
+                self._begins[node.id] = self._ends[node.id] = self._on_each(node)
+        for met in groups.values():
+            for node in met:
+                self._meet(node)
+        self._after += [(self._begins[node.id], self._ends[other]) for node in self._nodes
+                        for other in node.after]
+        waits, awaited = (set(side) for side in zip(*self._after, strict=True)
+                          ) if self._after else (set(), set())
+        others = range(len(self._rows))
+        end = self._add(Row("end", "", None, 0.0, -1, 1, self._shared))
+        self._after += [(end, row) for row in others if row not in awaited]
+        return Programs(
+            tuple(self._rows), tuple(self._after),
+            tuple((row, end) for row in others if row not in waits),
+            tuple(Family(kind, np.array([members]), payload, label)
+                  for kind, members, payload, label in self._families),
+            len(self._each), tuple(self._until), "number")
+
+    def _add(self, row: Row) -> int:
+        self._rows.append(row)
+        self._until.append(len(self._until))
+        return len(self._rows) - 1
+
+    def _on_each(self, node: RankNode) -> int:
+        """Add what each rank does alone: a computation, or the way to a collective."""
+        return self._add(Row(node.name, node.stream, self._each if node.stream else None,
+                             node.seconds, -1, len(self._each), self._each))
+
+    def _meet(self, node: RankNode) -> None:
+        """Add a collective of all ranks, until whose end a stream of each is busy."""
+        family = -1
+        if node.collective != "barrier":
+            key = node.collective, node.members, node.payload, node.label
+            family = self._families.setdefault(key, len(self._families))
+        shared = self._add(Row(node.name, "", None, 0.0, family, 1, self._shared))
+        self._ends[node.id] = shared
+        if node.id in self._begins:
+            self._until[self._begins[node.id]] = shared
+            self._after.append((shared, self._begins[node.id]))
+        else:
+            self._begins[node.id] = shared

@@ -15,8 +15,8 @@ from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.operations import Operations, Programs
 from netsim.traces.files import OF_AICB, as_problems, first_word, require_file
 from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
-from netsim.traces.training.joining import ProgramsBuilder, join
-from netsim.traces.training.scaling import KEPT, Layout, grown_payload, growth
+from netsim.traces.training.rank_trace import join, one_job
+from netsim.traces.training.scaling import KEPT, Layout, ProgramsBuilder, grown_payload, growth
 from netsim.traces.training.simai_file import (
     COLUMNS,
     POLICIES,
@@ -31,7 +31,7 @@ from netsim.traces.training.simai_tool import (
     analytical_times,
     fixed_ns,
 )
-from netsim.workload import JobSpec, Workload
+from netsim.workload import Workload
 
 #: SimAI's event-driven tools send at least this number of bytes in a forward collective.
 _LEAST = 4096
@@ -143,9 +143,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                                  '"analytical" or pipeline = "formula"', "busbw")
             made = _run_simai(file, ProgramsBuilder(layout, gpus_per_server), layout, machines,
                               simai, pipeline)
-    job = JobSpec(0, iterations=iterations, name=path.stem, operations=made,
-                  hosts=range(made.ranks) if hosts is None else hosts)
-    return Workload([job], path.stem, seed=seed)
+    return one_job(made, path.stem, path.stem, iterations, hosts, seed)
 
 
 @known_names

@@ -16,6 +16,7 @@ from netsim.errors import NetsimError, TraceError
 from netsim.traces import check_trace, read_workload
 from netsim.traces.cluster import gpu_v2023_nodes, helios_jobs, philly_jobs
 from netsim.traces.cluster.philly import read_entries
+from netsim.traces.cluster.readers import GPU_TRACES
 from netsim.traces.cluster.tables import read_table
 from tests.examples import examples
 from tests.pairs import exhaustive
@@ -24,7 +25,7 @@ HELIOS = ("job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,
           "duration,queue")
 GOOD = ("1,u,v,1,4,1,COMPLETED,2020-04-01 08:00:00,2020-04-01 08:00:10,2020-04-01 08:10:10,"
         "600,10")
-TABLES = ("helios", "acme", "pai-100k", "gpu-v2023", "tiresias-cluster")
+TABLES = [name for name, trace in GPU_TRACES.items() if trace.table is not None]
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [

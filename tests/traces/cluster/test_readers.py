@@ -6,7 +6,6 @@ import inspect
 import pickle
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,14 @@ from netsim.errors import InputError
 from netsim.traces import check_trace, format_of
 from netsim.traces.cluster import (
     ClusterJobs,
-    acme_jobs,
-    gpu_v2023_jobs,
     gpu_v2023_nodes,
     helios_jobs,
     pai_jobs,
     pai_sample_jobs,
-    philly_jobs,
-    tiresias_jobs,
 )
+from netsim.traces.cluster.readers import GPU_TRACES
 
-READ: dict[str, Callable[..., ClusterJobs]] = {
-    "helios": helios_jobs, "pai-100k": pai_sample_jobs, "gpu-v2023": gpu_v2023_jobs,
-    "philly": philly_jobs, "pai": pai_jobs, "tiresias-cluster": tiresias_jobs,
-    "acme": acme_jobs}
+READ = {name: trace.jobs for name, trace in GPU_TRACES.items()}
 
 
 def columns(jobs: ClusterJobs) -> list[list[Any]]:
@@ -75,7 +68,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", READ)
 def test_what_is_left_and_what_is_dropped(trace, name: str) -> None:
     jobs = READ[name](trace(name))
     *expected, dropped, notes = EXPECTED[name]
@@ -94,7 +87,7 @@ def test_failed_jobs_are_kept_if_asked_for(trace, name: str, more: list[int]) ->
         READ[name](trace(name), failed=1)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", READ)
 def test_a_reader_of_workloads_has_the_options_of_that_of_jobs(name: str) -> None:
     """And is found again by its name, as workers that unpickle it do."""
     read = format_of(name).read
