@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -185,10 +185,20 @@ def errors_by(points: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     A class has one combination of values of the columns `by`. Its row has the number of ``points``;
     ``simulated / measured``, its geometric mean; ``geometric mean error``, exp(mean of
     |log(simulated / measured)|) - 1; and ``mean error`` and ``worst error`` of |simulated /
-    measured - 1|.
+    measured - 1|. If points have a column ``fitted``, all this is of those that are held out;
+    ``error, fitted points`` is the geometric mean error of the others, NaN if there are none.
     """
-    return pd.DataFrame([{**dict(zip(by, names, strict=True)), **_errors(own)}
-                         for names, own in points.groupby(list(by), sort=False)])
+    rows = []
+    for names, own in points.groupby(list(by), sort=False):
+        row: dict[Any, Any] = dict(zip(by, names, strict=True))
+        if "fitted" not in own:
+            rows.append(row | _errors(own))
+        elif not own["fitted"].all():
+            known = own[own["fitted"]]
+            rows.append(row | _errors(own[~own["fitted"]]) | {
+                "error, fitted points":
+                    _errors(known)["geometric mean error"] if len(known) else float("nan")})
+    return pd.DataFrame(rows)
 
 
 def _errors(points: pd.DataFrame) -> dict[str, float]:

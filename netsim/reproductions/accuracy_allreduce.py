@@ -119,7 +119,7 @@ def _compare(folder: Path) -> pd.DataFrame:
 
 
 def _summarise(points: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
-    shown = points[~points["fitted"]].astype({"gpus": str})
+    shown = points.astype({"gpus": str})
     rings = shown[shown["kind"] == "all-reduce"]
     by_gpus = pd.concat([errors_by(rings, ["gpus"]), errors_by(rings.assign(gpus="all"), ["gpus"])])
     by_gpus["error, ASTRA-sim"] = by_gpus["gpus"].map(_ASTRA_SIM)

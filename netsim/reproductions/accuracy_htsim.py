@@ -164,9 +164,8 @@ def _compare(folder: Path) -> pd.DataFrame:
 
 
 def _summarise(points: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
-    shown = points[~points["fitted"]]
-    incasts = shown[shown["traffic"] == "incast"]
-    permutations = shown[shown["traffic"] == "permutation"]
+    incasts = points[points["traffic"] == "incast"]
+    permutations = points[points["traffic"] == "permutation"]
     together = incasts[incasts["starts"] == _TOGETHER]
     return {"incasts": errors_by(incasts, ["control", "starts"]),
             "senders": errors_by(together, ["control", "senders"]),

@@ -231,6 +231,15 @@ def test_errors_by_hand():
                                  "worst error": 1.0}, nan_ok=True)
 
 
+def test_errors_of_points_that_were_fitted_stand_apart():
+    """Held out: 2; fitted: 4 times as long. A class that was all fitted has no row."""
+    points = pd.DataFrame({"kind": ["x", "x", "y"], "fitted": [True, False, True],
+                           "measured_s": 1.0, "simulated_s": [4.0, 2.0, 1.0]})
+    (row,) = errors_by(points, ["kind"]).to_dict("records")
+    assert (row["points"], row["geometric mean error"], row["error, fitted points"]) == (
+        1, pytest.approx(1.0), pytest.approx(3.0))
+
+
 # --- the public tables ----------------------------------------------------------------------
 
 
