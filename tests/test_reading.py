@@ -12,7 +12,7 @@ import pytest
 
 import netsim
 from netsim.base.files import confined, open_text, read_bytes, read_text, refusal
-from netsim.edge.files import make_edge_jobs, read_edge_cloud
+from netsim.edge.files import read_edge_cloud, read_edge_jobs
 from netsim.errors import InputError, NetsimError, SpecError
 from netsim.experiment_file.load import load_experiment
 from netsim.studies.comparison import load_comparison, load_folder
@@ -122,7 +122,7 @@ FORMATS = {
     "edge-cloud": (text("c.toml", EDGE_CLOUD), lambda folder: read_edge_cloud(
         folder / "c.toml").workers, "c.toml"),
     "edge-jobs": (text("j.toml", EDGE_JOBS), lambda folder: [
-        job.worker_type for job in make_edge_jobs(file=folder / "j.toml")], "j.toml"),
+        job.worker_type for job in read_edge_jobs(folder / "j.toml")], "j.toml"),
     "workload": (text("w.toml", 'format = "synthetic"\njobs = 3\n'), read("w.toml"), "w.toml"),
     "json": (text("i.json", INSTANCE), read("i.json"), "i.json"),
     "coflow-benchmark": (of_workloads("coflow-sample.txt"), read("coflow-sample.txt"),

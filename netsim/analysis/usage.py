@@ -19,6 +19,7 @@ from netsim.jobs.graph import Dag
 from netsim.jobs.plan import has_operations, timed_stages
 from netsim.results.lazy_table import columns_of
 from netsim.results.result import not_recorded, table_of
+from netsim.ties import ROUNDING
 from netsim.workload import JobSpec, Stage, Workload
 
 if TYPE_CHECKING:
@@ -191,9 +192,6 @@ def _until(end: float, columns: list[Any]) -> Floats:
 
 # --- workers of an edge-cloud --------------------------------------------------------------
 
-#: Relative tolerance for rounding within which instants are equal.
-_ROUNDING = 1e-12
-
 
 @known_names
 def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
@@ -223,9 +221,7 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     training, workers = result.training, result.run["workers"]
     if not workers:
         raise InputError("edge_utilisation needs a run on a netsim.EdgeCloud with workers")
-    length = parse_seconds(slot, "slot", strict=True)
-    stopped = result.run["stopped_at_s"]
-    last = result.jobs["finish_s"].max() if stopped is None else stopped
+    length, last = parse_seconds(slot, "slot", strict=True), end_of(result)
     edges = np.arange(int(np.ceil(last / length)) + 1) * length
     edge = training[training["server"] >= 0]
     # Busy time up to each instant: time since all starts, minus time since all ends.
@@ -264,7 +260,7 @@ def suspended_jobs(result: Result) -> int:
         return int(result.jobs["preemptions"].sum())
     finish = result.chunks.set_index(["job", "chunk"])["finish_s"]
     rows = result.training.join(finish, on=["job", "chunk"])
-    ends_later = rows["finish_s"].fillna(np.inf) * (1 - _ROUNDING)
+    ends_later = rows["finish_s"].fillna(np.inf) * (1 - ROUNDING)
     displaced = rows[rows["end_s"] < ends_later]
     spans = dict(list(rows.groupby("job")[["start_s", "end_s"]]))
     suspended = 0
@@ -272,8 +268,8 @@ def suspended_jobs(result: Result) -> int:
         instants = np.unique(ends)
         start, end = np.sort(spans[job].to_numpy(), axis=0).T
         # As many chunks have begun as have ended if none of them goes on training.
-        begun = np.searchsorted(start, instants * (1 + _ROUNDING), "right")
-        gone = np.searchsorted(end, instants * (1 + _ROUNDING), "right")
+        begun = np.searchsorted(start, instants * (1 + ROUNDING), "right")
+        gone = np.searchsorted(end, instants * (1 + ROUNDING), "right")
         suspended += int((begun == gone).sum())
     return suspended
 

@@ -22,11 +22,17 @@ from typing import Any, BinaryIO, TextIO
 
 from netsim.errors import OutputError
 
-#: Folders of files that are part of netsim, in the package or beside it in a checkout.
-_PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 
-_OWN = (_PACKAGE, *(_PACKAGE.parent / name for name in ("topologies", "workloads")
-                    if not (_PACKAGE / name).is_dir()))
+def ready_made_folder(name: str) -> Path:
+    """Return a folder of files that come with netsim: in it, or beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+#: Folders of files that are part of netsim, as real paths.
+_OWN = tuple(Path(os.path.realpath(folder)) for folder in (
+    Path(__file__).parents[1], *map(ready_made_folder, ("topologies", "workloads"))))
 
 #: The allowed folders and files of each active confinement, as real paths.
 _confinements: ContextVar[tuple[tuple[tuple[Path, ...], frozenset[Path]], ...]] = ContextVar(

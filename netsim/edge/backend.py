@@ -36,15 +36,12 @@ class EdgeExecution(TimedExecution):
         # `begun` is the start, in seconds, of a job's current or last period of training.
         self.begun, self._stopped = np.full((2, len(typed.specs)), np.nan)
         self._workers = np.zeros(len(typed.specs), np.int64)
-        # Of jobs that train over links: when they last started, and the fraction done before.
-        self._from: dict[int, tuple[float, float]] = {}
 
     def add_job(self, job: int, jobs: Any) -> None:
         super().add_job(job, jobs)
         self.begun, self._stopped = (np.insert(each, job, np.nan)
                                      for each in (self.begun, self._stopped))
         self._workers = np.insert(self._workers, job, 0)
-        self._from = {each + (each >= job): value for each, value in self._from.items()}
 
     def seconds(self, job: int, gpus: Ints) -> float:
         """The training time that a job declares for some workers, or for the cloud if none."""
@@ -71,10 +68,11 @@ class EdgeExecution(TimedExecution):
         if not self._stopped[job] - self.begun[job] > self._stopped[job] * ROUNDING:
             self.begun[job] = self._env.now
         self._workers[job] = len(gpus)
-        self._tell_end = ended
+        self._report_end = ended
         links, number = self._on_links, self._typed.numbers[job]
         if links is not None and len(gpus):
-            self._from[job] = self._env.now, kept
+            # Its progress is that of its flows, and its seconds per iteration are not known.
+            self._since[job], self._kept[job], self._alpha[job] = self._env.now, kept, np.nan
             servers = self._typed.setting.system.server_of[self._typed.workers[gpus]]
             links.train(number, servers, kept, partial(self._over, job))
             return 0.0
@@ -121,7 +119,7 @@ class EdgeExecution(TimedExecution):
         if kept >= made:
             return 0.0
         links.drop_parts(number)
-        since, before = self._from[job]
+        since, before = float(self._since[job]), float(self._kept[job])
         return (self._env.now - since) * (made - kept) / (made - before) if made > before else 0.0
 
     def _over(self, job: int) -> None:
@@ -129,7 +127,7 @@ class EdgeExecution(TimedExecution):
         if self._on_links is not None:
             self._on_links.end(number)
         self._data.free(number)
-        self._tell_end(job)
+        self._report_end(job)
 
     def add_ring_bytes(self, found: Floats) -> None:
         """Store the bytes that jobs with rings declare to send in exchanges in `found`, by job."""

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from netsim import ties
 from netsim.base.compiling import in_place
-
-#: Relative tolerance within which instants are equal. Rounding errors of sums of times are smaller,
-#: and distinct events of a system are further apart.
-ROUNDING = 1e-12
+from netsim.ties import ROUNDING
 
 _equal = in_place(ties.equal)
 

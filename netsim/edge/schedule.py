@@ -131,7 +131,7 @@ class Schedule:
     holdings : Holdings or None
         The workers that jobs held; None if chunks are scheduled.
     held : PSAssignments or None
-        The PSs that jobs used; None if `hold_servers` can draw them afterwards.
+        The PSs that jobs used; None if `assign_ps` can draw them afterwards.
     most_bytes : ndarray of float, shape (servers,), or None
         The most bytes that each server stored. None if unknown, or if they follow from `chunks`.
     ring_bytes : ndarray of float or None

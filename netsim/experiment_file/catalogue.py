@@ -13,12 +13,7 @@ from typing import Any
 from netsim import network, traces
 from netsim.allocators import ALLOCATORS
 from netsim.base.plugins import Registry
-from netsim.edge.files import (
-    EDGE_FORMATS,
-    EDGE_KINDS,
-    ready_made_edge_clouds,
-    ready_made_edge_jobs,
-)
+from netsim.edge.files import EDGE_CLOUDS, EDGE_FORMATS, EDGE_JOBS, EDGE_KINDS
 from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
@@ -61,8 +56,8 @@ def _experiments() -> Summaries:
 #: Kind -> functions that list ready-made descriptions, by the prefix of their summaries.
 _READY_MADE: dict[str, dict[str, Callable[[], Summaries]]] = {
     "gpus": {"": gpu_summaries},
-    "topologies": {"": network.ready_made, "edge-cloud: ": ready_made_edge_clouds},
-    "workloads": {"": traces.ready_made, "of edge-clouds: ": ready_made_edge_jobs,
+    "topologies": {"": network.ready_made, "edge-cloud: ": EDGE_CLOUDS.ready_made},
+    "workloads": {"": traces.ready_made, "of edge-clouds: ": EDGE_JOBS.ready_made,
                   "experiment: ": _experiments},
 }
 

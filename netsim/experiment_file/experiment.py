@@ -32,14 +32,15 @@ from netsim.engine.preemption import on_edge
 from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiment_file.sources import (
     ClusterTable,
+    EdgeCloudTable,
     NetworkTable,
     WorkloadList,
     WorkloadTable,
+    check_on_edge_cloud,
 )
 from netsim.experiment_file.tables import (
     AllocatorTable,
     CompareTable,
-    EdgeCloudTable,
     EventTable,
     ExecutionTable,
     PlacementTable,
@@ -49,7 +50,6 @@ from netsim.experiment_file.tables import (
     SweepTable,
     Table,
     TransportTable,
-    refuse_unknown,
 )
 from netsim.experiment_file.values import (
     KINDS,
@@ -233,7 +233,7 @@ class Experiment(Table):
     @classmethod
     def _check_known(cls, table: Any, info: ValidationInfo) -> Any:
         if info.data.get("edge_cloud", ...) is not None:  # also if it is invalid
-            refuse_unknown(table)
+            check_on_edge_cloud(table)
         return table
 
     @field_validator("workload")

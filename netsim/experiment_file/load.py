@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.base.files import atomic_write, confined, read_text, refusal
+from netsim.base.files import atomic_write, confined, read_text, ready_made_folder, refusal
 from netsim.base.plugins import parse_named, without_code
 from netsim.base.units import is_digits, parse_value, question_units
 from netsim.base.values import as_list, known_names, plain
@@ -257,7 +257,8 @@ class Draft:
 
 def ready_made_experiments() -> dict[str, str]:
     """List the ready-made experiments: name to one-line description."""
-    tables = {path.stem: _read(path)[1] for path in sorted(_folder().glob("*.toml"))}
+    paths = sorted(ready_made_folder("workloads").glob("*.toml"))
+    tables = {path.stem: _read(path)[1] for path in paths}
     return {name: str(table.get("description", "")) for name, table in tables.items()
             if "workload" in table}
 
@@ -280,20 +281,13 @@ def write_template(path: str | Path, of: str = "network") -> Path:
     return Path(path)
 
 
-def _folder() -> Path:
-    """The folder of the ready-made experiments, in an installation or a checkout."""
-    package = Path(__file__).parent.parent
-    installed = package / "workloads"
-    return installed if installed.is_dir() else package.parent / "workloads"
-
-
 def _locate(source: str | Path) -> Path:
     name = os.fspath(source)
     if isinstance(source, Path) or Path(name).name != name or Path(name).suffix:
         return Path(source)
     known = ready_made_experiments()
     if name in known:
-        return _folder() / f"{name}.toml"
+        return ready_made_folder("workloads") / f"{name}.toml"
     if os.path.exists(name):
         return Path(name)
     raise UnknownNameError("experiment", name, known)

@@ -55,7 +55,7 @@ Schema = dict[str, Any]
 _TABLES: dict[type[BaseModel], tuple[Any, ...]] = {
     Experiment: (), sources.ClusterTable: (Cluster,), tables.EventTable: (FaultEvent,),
     tables.PreemptionTable: (Preemption,), tables.CompareTable: (), tables.SweepTable: (),
-    sources.NetworkTable: (), tables.EdgeCloudTable: (), sources.PartTable: ()}
+    sources.NetworkTable: (), sources.EdgeCloudTable: (), sources.PartTable: ()}
 
 #: Policies that are given by a name or by a table, by the model of the table or the key.
 _POLICIES = {"AllocatorTable": ALLOCATORS, "SchedulerTable": SCHEDULERS,

@@ -1,9 +1,8 @@
-"""Tables that build the network, the cluster and the workload of an experiment."""
+"""Tables that build the network, the cluster, the edge-cloud and the workload of an experiment."""
 
 from __future__ import annotations
 
 import inspect
-import tomllib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -22,19 +21,13 @@ from pydantic import (
 
 from netsim import network as networks
 from netsim import traces
-from netsim.base.files import read_text
+from netsim.base.files import ready_made_folder
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
-from netsim.edge.files import EDGE_FORMATS, ready_made_edge_jobs
+from netsim.edge.files import EDGE_CLOUDS, EDGE_JOBS
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiment_file.tables import (
-    OpenTable,
-    Table,
-    edge_jobs,
-    is_of_edge,
-    resolved_edge_jobs,
-)
+from netsim.experiment_file.tables import OpenTable, Table
 from netsim.experiment_file.values import (
     KeyErrors,
     Seconds,
@@ -44,7 +37,7 @@ from netsim.experiment_file.values import (
     quantity_schema,
 )
 from netsim.jobs.patterns import make_pattern
-from netsim.network.files import ready_made_folder
+from netsim.network.files import read_toml
 from netsim.traces.files import UnknownTableError
 from netsim.traces.formats import Request, resolve
 from netsim.workload import Workload, column
@@ -91,8 +84,8 @@ class NetworkTable(_SourceTable):
         if self.file is not None and Path(self.file).suffix != ".toml":
             return table | pinned(self.file)
         if self.kind is None:
-            path = Path(table.pop("file", ready_made_folder() / f"{self.name}.toml"))
-            description = tomllib.loads(read_text(path))
+            path = Path(table.pop("file", ready_made_folder("topologies") / f"{self.name}.toml"))
+            description = read_toml(path)
             table.pop("sha256", None)
             if "file" in description:  # of a graph, beside the description
                 description |= pinned(path.parent / description["file"])
@@ -117,6 +110,33 @@ def _network(*, kind: str | None = None, file: str | None = None, name: str | No
     if file is not None:
         options["file"] = file
     return networks.make_network(str(kind), **label, **options)
+
+
+class EdgeCloudTable(OpenTable):
+    """``[edge_cloud]``: a ready-made edge-cloud, a file, or a kind; and options.
+
+    All keys other than those below are options.
+    """
+
+    name: str | None = None  #: of a ready-made one; with a file or a kind, a label
+    file: str | None = None  #: path of a file to read, relative to the experiment file
+    kind: str | None = None  #: of edge-cloud to make with the options
+    seed: int = 0  #: of edge-clouds drawn at random; by default, that of the experiment
+    _built: EdgeCloud = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _build(self) -> EdgeCloudTable:
+        self._built = build(lambda seed=0, **options: EDGE_CLOUDS.make(options, seed=seed),
+                            self.given, ("workers", "file", "kind", "name"))
+        return self
+
+    def on(self, network: networks.Topology | None) -> EdgeCloud:
+        """Make the edge-cloud, on a given network or on one made from its own links."""
+        return self._built if network is None else replace(self._built, topology=network)
+
+    def resolved(self) -> dict[str, Any]:
+        """Complete the table with the contents of its file and all defaults."""
+        return EDGE_CLOUDS.full(self.given, defaults=True)
 
 
 class WorkloadTable(_SourceTable):
@@ -156,7 +176,7 @@ class WorkloadTable(_SourceTable):
 
     @model_validator(mode="after")
     def _build(self) -> WorkloadTable:
-        self._of_edge = is_of_edge(self.given)
+        self._of_edge = EDGE_JOBS.includes(self.given)
         if self._of_edge:
             return self  # they are made on their edge-cloud
         needed = () if self.format is None else _required_options(self.format)
@@ -180,16 +200,19 @@ class WorkloadTable(_SourceTable):
         """Make the jobs of an edge-cloud."""
         if not self._of_edge:
             raise InputError("these are no jobs of an edge-cloud; choose a format from: "
-                             f"{', '.join(EDGE_FORMATS)}; netsim list workloads has ready-made "
+                             f"{', '.join(EDGE_JOBS.makers)}; netsim list workloads has ready-made "
                              "ones")
         if self._edge_jobs is None or self._edge_jobs[0] is not system:
-            self._edge_jobs = system, edge_jobs(system, self.given)
+            self._edge_jobs = system, build(partial(_jobs_on, system), self.given,
+                                            ("jobs", "file", "format", "name", "seed"))
         return self._edge_jobs[1]
 
     def resolved(self) -> dict[str, Any]:
         """Complete the table with the options of a workload file and all defaults."""
         if self._of_edge:
-            return resolved_edge_jobs(self.given)
+            given = {key: value for key, value in self.given.items() if key != "sha256"}
+            full = EDGE_JOBS.full(given, defaults=True)
+            return full | (pinned(full["file"]) if "file" in full else {})
         request = self._request
         table = {"name": self._built.name, "format": request.format, "seed": request.seed}
         table |= _defaults(traces.format_of(request.format).defaults) | dict(request.options)
@@ -278,7 +301,7 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
               ) -> tuple[Request, Workload]:
     source: str | Path | None = None if file is None else Path(file)
     if file is None and format is None:
-        source = _ready_made("workload", name, traces.ready_made() | ready_made_edge_jobs())
+        source = _ready_made("workload", name, traces.ready_made() | EDGE_JOBS.ready_made())
     try:
         request = resolve(source, format, seed, options)
         check_digest(request.path, sha256)
@@ -290,6 +313,31 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     if file is not None and name in traces.ready_made():
         name = None  # of a ready-made workload that the file has replaced: no label for other data
     return request, workload if name is None else replace(workload, name=name)
+
+
+def _jobs_on(system: EdgeCloud, /, *, seed: int = 0, sha256: str | None = None, **options: Any
+             ) -> EdgeWorkload:
+    if sha256 is not None:
+        check_digest(EDGE_JOBS.full(options).get("file", options.get("file")), sha256)
+    jobs: EdgeWorkload = EDGE_JOBS.make(options, seed=seed, system=system)
+    return jobs
+
+
+def check_on_edge_cloud(table: object) -> None:
+    """Check that ``[workload]`` is one table, whose format or name exists for edge-clouds."""
+    if isinstance(table, list):
+        raise InputError("must be a table on an edge-cloud, not a list")
+    if not isinstance(table, Mapping):
+        return
+    given = {name: table[name] for name in ("format", "file", "name")
+             if isinstance(table.get(name), str)}
+    try:
+        EDGE_JOBS.full(given)
+    except UnknownNameError as error:
+        if str(error.name) not in {*traces.FORMATS, *traces.ready_made()}:
+            raise KeyErrors([(next(iter(given)), str(error))]) from error
+    except InputError:
+        pass  # the reader reports the error
 
 
 #: The form of a rate that is kept as it is given.

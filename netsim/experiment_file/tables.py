@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict
 from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PrivateAttr,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
@@ -23,18 +21,10 @@ from netsim.base.plugins import parse_named
 from netsim.base.units import SMALL_RATE, question_units
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.bound import lp_bound
-from netsim.edge.files import (
-    EDGE_FORMATS,
-    edge_jobs_of,
-    full_edge_cloud,
-    full_edge_jobs,
-    make_edge_cloud,
-    ready_made_edge_jobs,
-)
 from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.engine.preemption import as_preemption
 from netsim.engine.registry import IterationTime, make_execution
-from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.errors import InputError
 from netsim.experiment_file.ranges import Points, Range, check_points, is_range, range_of
 from netsim.experiment_file.values import (
     Bytes,
@@ -44,14 +34,10 @@ from netsim.experiment_file.values import (
     Rate,
     Seconds,
     build,
-    check_digest,
-    pinned,
 )
-from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.results.result import Result
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
-from netsim.traces import FORMATS, ready_made
 
 
 class Table(BaseModel):
@@ -140,6 +126,19 @@ class ExecutionTable(PolicyTable):
     def uses_links(self) -> bool:
         """Whether jobs run on links, whose bandwidth an allocator shares."""
         return make_execution(self.given)[1].uses_links
+
+
+class TransportTable(PolicyTable):
+    """``transport``: an argument of `netsim.edge.registry.make_transport`."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        return TRANSPORTS.to_dict(make_transport(table))
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether chunks move over links, whose bandwidth an allocator shares."""
+        return make_transport(self.given).shares_links
 
 
 class PreemptionTable(Table):
@@ -259,99 +258,6 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-# --- edge-clouds ---------------------------------------------------------------------------
-class EdgeCloudTable(OpenTable):
-    """``[edge_cloud]``: a ready-made edge-cloud, a file, or a kind; and options.
-
-    All keys other than those below are options.
-    """
-
-    name: str | None = None  #: of a ready-made one; with a file or a kind, a label
-    file: str | None = None  #: path of a file to read, relative to the experiment file
-    kind: str | None = None  #: of edge-cloud to make with the options
-    seed: int = 0  #: of edge-clouds drawn at random; by default, that of the experiment
-    _built: EdgeCloud = PrivateAttr()
-
-    @model_validator(mode="after")
-    def _build(self) -> EdgeCloudTable:
-        self._built = build(make_edge_cloud, self.given, ("workers", "file", "kind", "name"))
-        return self
-
-    def on(self, network: Topology | None) -> EdgeCloud:
-        """Make the edge-cloud, on a given network or on one made from its own links."""
-        return self._built if network is None else replace(self._built, topology=network)
-
-    def resolved(self) -> dict[str, Any]:
-        """Complete the table with the contents of its file and all defaults."""
-        return full_edge_cloud(self.given, defaults=True)
-
-
-class TransportTable(PolicyTable):
-    """``transport``: an argument of `netsim.edge.registry.make_transport`."""
-
-    @classmethod
-    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        return TRANSPORTS.to_dict(make_transport(table))
-
-    @property
-    def shares_links(self) -> bool:
-        """Whether chunks move over links, whose bandwidth an allocator shares."""
-        return make_transport(self.given).shares_links
-
-
-def is_of_edge(table: Mapping[str, Any]) -> bool:
-    """Whether a table ``[workload]`` describes jobs of an edge-cloud."""
-    if table.get("format") is not None:
-        return table["format"] in EDGE_FORMATS
-    if table.get("file") is None:
-        return table.get("name") in ready_made_edge_jobs()
-    try:
-        full_edge_jobs({"file": table["file"]})
-    except (InputError, TraceError):
-        return False
-    return True
-
-
-#: Keys that a table ``[workload]`` needs, in the order in which errors name them.
-_SKELETON = ("jobs", "file", "format", "name", "seed")
-
-
-def edge_jobs(system: EdgeCloud, table: Mapping[str, Any]) -> EdgeWorkload:
-    """Make the jobs of a table ``[workload]``, for an edge-cloud; errors name the keys."""
-    return build(partial(_edge_jobs, system), table, _SKELETON)
-
-
-def _edge_jobs(system: EdgeCloud, /, *, seed: int = 0, sha256: str | None = None, **options: Any
-               ) -> EdgeWorkload:
-    if sha256 is not None:
-        check_digest(full_edge_jobs(options).get("file", options.get("file")), sha256)
-    return edge_jobs_of(options, system, seed=seed)
-
-
-def refuse_unknown(table: object) -> None:
-    """Check that ``[workload]`` is one table, whose format or name exists for edge-clouds."""
-    if isinstance(table, list):
-        raise InputError("must be a table on an edge-cloud, not a list")
-    if not isinstance(table, Mapping):
-        return
-    given = {name: table[name] for name in ("format", "file", "name")
-             if isinstance(table.get(name), str)}
-    try:
-        full_edge_jobs(given)
-    except UnknownNameError as error:
-        if str(error.name) not in {*FORMATS, *ready_made()}:
-            raise KeyErrors([(next(iter(given)), str(error))]) from error
-    except InputError:
-        pass  # the reader reports the error
-
-
-def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete a table ``[workload]`` with the contents of its file and all defaults."""
-    options = {name: value for name, value in table.items() if name != "sha256"}
-    full = full_edge_jobs(options, defaults=True)
-    return full | (pinned(full["file"]) if "file" in full else {})
 
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from netsim.base.files import ready_made_folder
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
 from netsim.base.units import question_units
@@ -122,8 +123,7 @@ def network_description(source: str | Path) -> tuple[Path, dict[str, Any]]:
     """Return the file of a network, and its ``kind`` and options; see `read_network`."""
     path = Path(as_path(source, "source"))
     if path.suffix not in (".toml", *GRAPH_SUFFIXES, *_KINDS):
-        folder = ready_made_folder()
-        path = folder / f"{source}.toml"
+        path = ready_made_folder("topologies") / f"{source}.toml"
         if not path.is_file():
             raise UnknownNameError("network", str(source), ready_made(), key="source")
     description = _describe(path)
@@ -160,37 +160,31 @@ def _describe(path: Path) -> dict[str, Any]:
         return {"kind": "graph", "file": path}
     if path.suffix in _KINDS:
         return {"kind": _KINDS[path.suffix], "file": path}
-    text = read_text(path)
     if path.suffix == ".json":
-        instance = parse_json(text, path)
+        instance = parse_json(read_text(path), path)
         if isinstance(instance, Mapping) and "nodes" in instance and "hosts" not in instance:
             return {"kind": "graph", "file": path}
         return {"name": path.stem} | _from_instance(instance, path)
-    description = {"name": path.stem} | _parse_toml(text, path)
+    description = {"name": path.stem} | read_toml(path)
     description.pop("description", None)
     if isinstance(description.get("file"), str):
         description["file"] = path.parent / description["file"]
     return description
 
 
-def ready_made_folder() -> Path:
-    """Return the folder of ready-made networks, installed or in a checkout."""
-    package = Path(__file__).parent.parent
-    installed = package / "topologies"
-    return installed if installed.is_dir() else package.parent / "topologies"
-
-
 def ready_made() -> dict[str, str]:
     """List the ready-made networks: names to one-line descriptions."""
     found = {}
-    for path in sorted(ready_made_folder().glob("*.toml")):
-        table = _parse_toml(read_text(path), path)
+    for path in sorted(ready_made_folder("topologies").glob("*.toml")):
+        table = read_toml(path)
         if table.get("kind") not in _EDGE:
             found[path.stem] = str(table.get("description", ""))
     return found
 
 
-def _parse_toml(text: str, path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file, or raise a `TraceError`."""
+    text = read_text(path)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from netsim.analysis.usage import held_workers, steps_of
+from netsim.analysis.usage import steps_of
 from netsim.plots.gantt import JOBS, job_rows
 from netsim.plots.spans import (
     HATCHES,
@@ -71,7 +71,7 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = JOBS, long
     require_matplotlib(ax)
     training = result.training
     ax, shown, span = job_rows(result, ax, jobs, longest)
-    states = _states(result, shown)
+    states = _states(result, shown["job"])
     draw_spans(ax, in_rows(states, states["row"]), _STATES, span)
     training = training[training["job"].isin(shown["job"])]
     of_job = dict(list(training.groupby("job")))
@@ -86,20 +86,12 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = JOBS, long
     return ax
 
 
-def _states(result: Result, shown: pd.DataFrame) -> pd.DataFrame:
+def _states(result: Result, jobs: pd.Series) -> pd.DataFrame:
     """List the spans in which jobs did not train, although they were active, by row and kind."""
-    jobs, found = shown.set_index("job"), []
-    ends = jobs["end_s"]
-    if "chunks" in result.recorded:
-        ready = result.chunks.groupby("job")["ready_s"].min().reindex(ends.index)
-        found.append(pd.DataFrame({"job": ends.index, "start_s": jobs["arrival_s"],
-                                   "end_s": np.fmin(ready, ends), "stage": "upload"}))
-    if (held := held_workers(result)) is not None:
-        found += besides_training(held[held["job"].isin(ends.index)], ends)
-    names = ["job", "start_s", "end_s", "stage"]
-    states = pd.concat(found) if found else pd.DataFrame(columns=names, dtype=float)
-    states = states[states["end_s"] > states["start_s"]]
-    rows = pd.Series(range(len(ends)), ends.index)
+    none = pd.DataFrame(columns=["job", "start_s", "end_s", "stage"], dtype=float)
+    states = pd.concat([*besides_training(result)] or [none])
+    states = states[states["job"].isin(jobs) & (states["end_s"] > states["start_s"])]
+    rows = pd.Series(range(len(jobs)), jobs)
     return pd.DataFrame({"begin": states["start_s"], "end": states["end_s"],
                          "kind": states["stage"].map(_KINDS), "row": states["job"].map(rows)})
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.analysis.usage import edge_utilisation
+from netsim.analysis.usage import edge_utilisation, end_of
 from netsim.errors import InputError
 from netsim.plots.curves import draw_curves
 from netsim.plots.style import (
@@ -54,8 +54,7 @@ def worker_curves(results: Mapping[str, Result], ax: Axes | None = None) -> Axes
     require_matplotlib(ax)
     from matplotlib.ticker import PercentFormatter
 
-    ends = [end for result in results.values()
-            if (end := result.run["stopped_at_s"] or result.jobs["finish_s"].max()) > 0]
+    ends = [end for result in results.values() if (end := end_of(result)) > 0]
     if not ends:
         raise InputError("there is nothing to draw: no time has passed")
     ax = axes_on(ax, 1.9 + 0.13 * (len(results) // 3))

@@ -206,26 +206,28 @@ def _edge_states(result: Result) -> pd.DataFrame:
     ps, end = result.ps, end_of(result)
     where = np.where(ps["server"] < 0, "in the cloud",
                      "server " + ps["server"].astype(str) + ", PS " + ps["ps"].astype(str))
-    does = ps.assign(stage="training", ps=where, end_s=ps["end_s"].fillna(end))
-    if "chunks" in result.recorded:
-        first = result.chunks.groupby("job", as_index=False)[["dispatch_s", "ready_s"]].min()
-        uploads = first.rename(columns={"dispatch_s": "start_s", "ready_s": "end_s"})
-        uploads["end_s"] = uploads["end_s"].fillna(end)
-        does = pd.concat([uploads.assign(stage="upload"), does])
-    if (held := held_workers(result)) is not None:
-        ends = result.jobs.set_index("job")["finish_s"].fillna(end)
-        does = pd.concat([*besides_training(held, ends), does])
+    training = ps.assign(stage="training", ps=where, end_s=ps["end_s"].fillna(end))
+    does = pd.concat([*besides_training(result), training])
     does = does[does["end_s"] > does["start_s"]]
     return _table(_places(result, does["job"]), does["start_s"], does["end_s"],
                   kind=does["stage"], label=does["stage"],
                   **{name: does[name] for name in ("stage", "start_s", "ps")})
 
 
-def besides_training(held: pd.DataFrame, ends: pd.Series) -> Iterator[pd.DataFrame]:
-    """Yield the states of whole jobs other than training: job, stage, start_s and end_s.
+def besides_training(result: Result) -> Iterator[pd.DataFrame]:
+    """Yield the states of jobs on an edge-cloud other than training: job, stage, start_s, end_s.
 
-    `held` and `ends` are as for `netsim.analysis.usage.suspended`.
+    Nothing is known of chunks, or of whole jobs, if the tables ``chunks`` and ``held`` are not
+    recorded.
     """
+    end = end_of(result)
+    if "chunks" in result.recorded:
+        first = result.chunks.groupby("job", as_index=False)[["dispatch_s", "ready_s"]].min()
+        uploads = first.rename(columns={"dispatch_s": "start_s", "ready_s": "end_s"})
+        yield uploads.assign(stage="upload", end_s=uploads["end_s"].fillna(end))
+    if (held := held_workers(result)) is None:
+        return
+    ends = result.jobs.set_index("job")["finish_s"].fillna(end)
     spells = segments_of(held)
     for stage, state in (("upload", "uploading"), ("restore", "restoring"), ("save", "saving")):
         begin, stop = STATES[state]

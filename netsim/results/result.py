@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _SINGULAR = ("training", "held")
 
-_OF_EDGE = ("chunks", "training", "held", "workers", "servers", "ps")
+#: Tables that only runs on an edge-cloud have.
+EDGE_TABLES = ("chunks", "training", "held", "workers", "servers", "ps")
 
 
 def on_edge(run: Mapping[str, Any]) -> bool:
@@ -59,7 +60,7 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
         return _of_others(name, "netsim.Cluster")
     if on_edge(run):
         return _on_edge(run, name)
-    if name in _OF_EDGE:
+    if name in EDGE_TABLES:
         return _of_others(name, "netsim.EdgeCloud")
     record = list(dict.fromkeys(("jobs", "coflows", name)))
     if not shares_links(run):
@@ -92,7 +93,7 @@ def _on_edge(run: Mapping[str, Any], name: str) -> NotRecordedError:
         return _error("chunks were not recorded, or the scheduler is one for whole jobs", record)
     if name == "held":
         return _error("held was not recorded, or the scheduler is one for chunks", record)
-    if name in _OF_EDGE or shares_links(run):
+    if name in EDGE_TABLES or shares_links(run):
         return _unrecorded(name, record["record"])
     return _error(f"there are no {name}: with transport {run['execution']['transport']!r} no links "
                   "are shared", {"transport": "fabric"} | record)
@@ -107,9 +108,6 @@ def _error(problem: str, settings: Mapping[str, Any]) -> NotRecordedError:
 
 
 # --- the result ----------------------------------------------------------------------------
-
-#: Tables that only runs on an edge-cloud have.
-EDGE_TABLES = ("chunks", "training", "held", "workers", "servers", "ps")
 
 #: Default of a table that is not recorded, typed so that fields can be annotated as data frames.
 _NONE: Any = None

@@ -16,10 +16,10 @@ from netsim.base.lazy import pd, simpy
 from netsim.base.values import as_list
 from netsim.edge import EdgeWorkload
 from netsim.edge.edge_cloud import EdgeJob
-from netsim.edge.on_fabric.links import LinkSettings
+from netsim.edge.on_fabric.links import EdgeLinks, LinkSettings
+from netsim.edge.parameter_servers import assign_ps
 from netsim.edge.registry import TRANSPORTS, TransportKind
 from netsim.edge.schedule import PSAssignments, Schedule, peaks
-from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.stepped_run import AtOnce, ChunkRun, SteppedRun
 from netsim.edge.whole_jobs import WholeJobs
@@ -56,7 +56,7 @@ class OnEdge(Run):
         self.network = setting.system.network
         self._now, self._held_at = 0.0, math.inf
         self._ended = self._stepped = False
-        self._edge_links: Any = None  # the `EdgeLinks` of a transport with links
+        self._links: EdgeLinks | None = None  # of a run over links that has begun
         self._begun: SteppedRun | None = None
         self._listeners: EdgeListeners | None = None
 
@@ -79,21 +79,21 @@ class OnEdge(Run):
     @property
     def _run(self) -> SteppedRun:
         """The run, which begins when it is first needed."""
-        if self._begun is None:
-            self._begun = self._begin()
+        self.begin()
+        assert self._begun is not None
         return self._begun
 
-    def _begin(self) -> SteppedRun:
+    def _make_run(self) -> SteppedRun:
         what = schedules(self._scheduler)
         if what == "chunks":
             transport = self._kind.begin(self._setting, self._sharing)
-            self._edge_links = transport.links if self._kind.shares_links else None
+            self._links = transport.links if self._kind.shares_links else None
             return ChunkRun(self._setting, self._scheduler.dispatcher(self._setting), transport)
         name = SCHEDULERS.to_dict(self._scheduler)["name"]
         if what == "jobs":
             backend = self._kind.backend(  # type: ignore[attr-defined]
                 self._setting, self._sharing)
-            self._edge_links = backend.links if self._kind.shares_links else None
+            self._links = backend.links if self._kind.shares_links else None
             return WholeJobs(self._setting, self._scheduler, name, backend, self._preemption)
         found = self._scheduler.run(self._setting)
         if isinstance(found, Schedule):
@@ -104,7 +104,8 @@ class OnEdge(Run):
     # --- the clock -------------------------------------------------------------------------
 
     def begin(self) -> None:
-        assert self._run is not None
+        if self._begun is None:
+            self._begun = self._make_run()
 
     def hold_at(self, limit: float) -> None:
         self._held_at = limit
@@ -162,7 +163,7 @@ class OnEdge(Run):
 
     def _look(self) -> tuple[FlowTable, NDArray[np.int64], list[str]]:
         """Return the coflows: the uploads of a job, or an exchange of gradients."""
-        table, coflows = self._links.look()
+        table, coflows = self._fabric.look()
         names = ["exchange" if coflow is not None and coflow.order else "upload"
                  for coflow in coflows]
         return table, table.coflows["key"].astype(np.int64), names
@@ -178,9 +179,7 @@ class OnEdge(Run):
             raise InputError(
                 f"a run with transport {self._transport!r} has no SimPy environment, as it goes "
                 "from arrival to arrival; with 'fabric' it has one")
-        assert self._links is not None
-        env: Clock = self._edge_links.env
-        return env
+        return self._links_now().env
 
     @property
     def _transport(self) -> str:
@@ -189,16 +188,20 @@ class OnEdge(Run):
         return name
 
     @property
-    def _links(self) -> FabricProcess:
+    def _fabric(self) -> FabricProcess:
         """The fabric of the transport, with its clock up to date; its flows cross further links."""
+        return self._links_now().fabric
+
+    def _links_now(self) -> EdgeLinks:
+        """The links of the transport, with their clock at the time of the run."""
         if not self._kind.shares_links:
             raise InputError(
                 f"there are no links and no allocator with transport {self._transport!r}, where "
                 "delays and rates are constant; with 'fabric' there are some")
-        assert self._run is not None
-        self._edge_links.hold(self._now)
-        fabric: FabricProcess = self._edge_links.fabric
-        return fabric
+        self.begin()
+        assert self._links is not None
+        self._links.hold(self._now)
+        return self._links
 
     # --- changes ---------------------------------------------------------------------------
 
@@ -226,20 +229,20 @@ class OnEdge(Run):
     def change(self, event: FaultEvent) -> None:
         if event.restart:
             raise InputError("restart is for hosts of a network and servers of a cluster")
-        assert self._links is not None
+        links = self._links_now()
         for _, link, capacity in capacities_of([event], self.network):
-            self._edge_links.set_capacity(link, capacity)
+            links.set_capacity(link, capacity)
         self._notify()
 
     @property
     def allocator(self) -> Allocator:
-        found: Allocator = self._links.allocator.inner  # type: ignore[attr-defined]
+        found: Allocator = self._fabric.allocator.inner  # type: ignore[attr-defined]
         return found
 
     def _take_over(self, fabric: FabricProcess, allocator: Allocator) -> None:
         for key, problem in problems_of_edge(self._setting, self._scheduler, self._kind, allocator):
             raise InputError(problem, key)
-        self._edge_links.set_allocator(allocator)
+        self._links_now().set_allocator(allocator)
         self._sharing = self._sharing._replace(allocator=allocator)
 
     # --- to listen -------------------------------------------------------------------------
@@ -251,7 +254,7 @@ class OnEdge(Run):
         if self._listeners is not None:
             self._listeners.listener = listener
             return
-        fabric = self._links if self._kind.shares_links else None
+        fabric = self._fabric if self._kind.shares_links else None
         self._listeners = EdgeListeners(
             listener, self._setting, self._now if self._stepped else -math.inf, self._run.arrived,
             self._run.times(), fabric, self.network.links)
@@ -260,28 +263,28 @@ class OnEdge(Run):
 
     def _tables(self) -> _Tables:
         schedule = self._run.schedule(math.inf if self._ended else self._now)
-        held = schedule.held or hold_servers(self._setting, schedule)
+        held = schedule.held or assign_ps(self._setting, schedule)
         return _Tables(self._setting, schedule, held, self._now)
 
     def identity(self) -> dict[str, Any]:
-        transport, shares = TRANSPORTS.to_dict(self._kind), self._kind.shares_links
+        transport, links = TRANSPORTS.to_dict(self._kind), self._links
         return {
             "workload": self.workload.name, "network": self._system.name,
-            "allocator": (ALLOCATORS.to_dict(make_allocator(self._sharing.allocator)) if shares
-                          else {"name": transport["name"]}),
-            "sharing": leftover_of(self._edge_links.fabric) if shares else {},
+            "allocator": ({"name": transport["name"]} if links is None
+                          else ALLOCATORS.to_dict(make_allocator(self._sharing.allocator))),
+            "sharing": {} if links is None else leftover_of(links.fabric),
             "scheduler": SCHEDULERS.to_dict(self._scheduler), "placement": None,
             "execution": {**transport, "name": "edge", "transport": transport["name"],
                           "epsilon": float(self._setting.epsilon)},
             **({} if self._preemption is None else {"preemption": asdict(self._preemption)}),
             "workers": self._system.total,
-            "observe_interval": (self._edge_links.fabric if shares
-                                 else self._sharing).observe_interval}
+            "observe_interval": (self._sharing if links is None
+                                 else links.fabric).observe_interval}
 
     def cost(self) -> dict[str, Any]:
-        shares = self._kind.shares_links
-        return {"decisions": self._edge_links.fabric.decisions if shares else 0,
-                "simpy_events": self._edge_links.steps if shares else 0,
+        links = self._links
+        return {"decisions": 0 if links is None else links.fabric.decisions,
+                "simpy_events": 0 if links is None else links.steps,
                 "counts": self._tables().counts()}
 
     def tables(self) -> dict[str, Any]:
@@ -301,7 +304,7 @@ class OnEdge(Run):
         memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
         memo[id(self.env)] = self.env.stopped()
         seen = copy.deepcopy(self, memo)
-        seen._edge_links.fabric.advance_to_now()
+        seen._fabric.advance_to_now()
         seen.recorder.pack()
         return seen.recorder
 

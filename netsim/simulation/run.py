@@ -230,7 +230,7 @@ class Run:
     # --- the instant ------------------------------------------------------------------
 
     @property
-    def _links(self) -> FabricProcess:
+    def _fabric(self) -> FabricProcess:
         """The fabric, for methods that need one."""
         if self.fabric is None:
             raise InputError("jobs run by formulas here, without links and an allocator; with "
@@ -282,7 +282,7 @@ class Run:
         """Tabulate the links; see `RunHandle.links`."""
         import pandas as pd
 
-        table, _ = self._links.look()
+        table, _ = self._fabric.look()
         network, (index, _) = self.network, table.open_flows()
         hops, rates = table.flows["hops"][index], table.flow_rates()
         first = table.flows["hop"][index]
@@ -299,11 +299,11 @@ class Run:
 
     def view(self) -> FabricView:
         """Return the view that the allocator would get now."""
-        return self._links.view()
+        return self._fabric.view()
 
     def _look(self) -> tuple[FlowTable, NDArray[np.int64], list[str]]:
         """Return the table of active coflows, their ids, and the names of their stages."""
-        table, events = self._links.look()
+        table, events = self._fabric.look()
         recorder, rows = self.recorder, table.coflows
         numbers, names = np.empty(len(rows), np.int64), [""] * len(rows)
         if alone := [k for k, event in enumerate(events) if event is None]:
@@ -393,17 +393,17 @@ class Run:
 
     def _route_on(self, network: Topology) -> None:
         """Use the routes of a network with the same links from now on."""
-        self._links.network = network
-        self._links.table.add_links(network.usable)
+        self._fabric.network = network
+        self._fabric.table.add_links(network.usable)
 
     @property
     def allocator(self) -> Allocator:
         """The policy that decides the bandwidth of flows."""
-        return self._links.allocator
+        return self._fabric.allocator
 
     def set_allocator(self, given: Any) -> None:
         """Replace the policy by one that `make_allocator` takes."""
-        self._take_over(self._links, make_allocator(given))
+        self._take_over(self._fabric, make_allocator(given))
 
     def _take_over(self, fabric: FabricProcess, allocator: Allocator) -> None:
         """Replace the policy of the fabric, unless the run had to begin under the new one."""
@@ -425,11 +425,11 @@ class Run:
     @property
     def observe_interval(self) -> float:
         """The observe interval in seconds."""
-        return self._links.observe_interval
+        return self._fabric.observe_interval
 
     def set_observe_interval(self, given: Quantity) -> None:
         """Change the observe interval."""
-        self._links.set_observe_interval(parse_seconds(given, "observe_interval"))
+        self._fabric.set_observe_interval(parse_seconds(given, "observe_interval"))
 
     @cached_property
     def listeners(self) -> Listeners:
@@ -460,14 +460,14 @@ class Run:
 
     def identity(self) -> dict[str, Any]:
         """Return names of the workload, the network and the policies, for `Result.run`."""
-        fabric = self._links
+        fabric = self._fabric
         return {"workload": self.workload.name, "network": self.network.name,
                 "allocator": ALLOCATORS.to_dict(fabric.allocator), "sharing": leftover_of(fabric),
                 "observe_interval": fabric.observe_interval}
 
     def cost(self) -> dict[str, Any]:
         """Return counts of decisions, overdue coflows and so on, for `Result.run`."""
-        fabric, now = self._links, self.env.now
+        fabric, now = self._fabric, self.env.now
         return {"decisions": fabric.decisions,
                 "overdue": sum(deadline_s < now for _, _, deadline_s in fabric.pending()),
                 "counts": dict(fabric.allocator.counts)}

@@ -5,26 +5,19 @@ import re
 import pytest
 
 import netsim
-from netsim.edge.files import (
-    make_edge_cloud,
-    make_edge_jobs,
-    read_edge_cloud,
-    read_edge_jobs,
-    ready_made_edge_clouds,
-    ready_made_edge_jobs,
-)
+from netsim.edge.files import EDGE_CLOUDS, EDGE_JOBS, read_edge_cloud, read_edge_jobs
 from netsim.errors import InputError, TraceError
 from netsim.network import ready_made as ready_made_networks
 from netsim.traces import ready_made as ready_made_workloads
 
 
 def test_ready_made_ones():
-    for name, line in ready_made_edge_clouds().items():
+    for name, line in EDGE_CLOUDS.ready_made().items():
         system = read_edge_cloud(name, seed=1)
         assert system.name == name
         assert line.startswith(f"{system.servers} edge servers")
         assert name not in ready_made_networks()
-    for name, line in ready_made_edge_jobs().items():
+    for name, line in EDGE_JOBS.ready_made().items():
         system = read_edge_cloud("edge-servers-100", seed=1)
         count = 30 if "testbed" in name else 300
         assert len(read_edge_jobs(name, system, seed=1)) == count
@@ -63,17 +56,18 @@ def test_the_other_doors_say_which_one_it_is():
 
 
 def test_jobs_need_types_that_the_system_has():
-    system = make_edge_cloud(kind="edge-listed", workers=[["gpu"], ["tpu", "gpu"]], cloud=False)
-    jobs = make_edge_jobs(system, format="edge-jobs", jobs=30)
+    system = EDGE_CLOUDS.make({"kind": "edge-listed", "workers": [["gpu"], ["tpu", "gpu"]],
+                               "cloud": False})
+    jobs = EDGE_JOBS.make({"format": "edge-jobs", "jobs": 30}, system=system)
     assert {job.worker_type for job in jobs} == {"gpu", "tpu"}
     assert {len(job.upload_s) for job in jobs} == {2}
     with pytest.raises(InputError, match="job 0 needs workers of type 0; there is no cloud"):
-        make_edge_jobs(system, format="edge-jobs", jobs=1, types=1)
+        EDGE_JOBS.make({"format": "edge-jobs", "jobs": 1, "types": 1}, system=system)
 
 
 def test_listed_jobs():
-    jobs = make_edge_jobs(format="edge-listed", jobs=[{"compute_s": "1h"},
-                                                      {"id": 7, "compute_s": 2, "chunks": 3}])
+    jobs = EDGE_JOBS.make({"format": "edge-listed", "jobs": [
+        {"compute_s": "1h"}, {"id": 7, "compute_s": 2, "chunks": 3}]})
     assert [(job.id, job.compute_s, job.chunks) for job in jobs] == [(0, 3600, 1), (7, 2, 3)]
 
 
@@ -87,6 +81,13 @@ def test_a_file_of_ones_own(tmp_path):
     assert len(read_edge_jobs(str(jobs))) == 3
 
 
+def test_a_label_beside_a_name():
+    assert read_edge_cloud("edge-servers-20", name="mine").name == "mine"
+    assert read_edge_jobs("edge-jobs-300", jobs=1, name="few").name == "few"
+    with pytest.raises(InputError, match="name must be a string, not 3"):
+        read_edge_cloud("edge-servers-20", name=3)
+
+
 @pytest.mark.parametrize(("table", "message"), [
     ({}, "give the name of a ready-made edge-cloud, a file, or a kind: edge-servers, edge-listed"),
     ({"name": "edge-servers-10"}, "unknown edge-cloud 'edge-servers-10' .did you mean"),
@@ -98,7 +99,7 @@ def test_a_file_of_ones_own(tmp_path):
 ])
 def test_bad_systems(table, message):
     with pytest.raises(InputError, match=message):
-        make_edge_cloud(**table)
+        EDGE_CLOUDS.make(table)
 
 
 @pytest.mark.parametrize(("table", "message"), [
@@ -111,7 +112,7 @@ def test_bad_systems(table, message):
 ])
 def test_bad_jobs(table, message):
     with pytest.raises(InputError, match=message):
-        make_edge_jobs(**table)
+        EDGE_JOBS.make(table)
 
 
 @pytest.mark.parametrize(("read", "text", "message"), [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import EdgeCloud, SpecError
-from netsim.edge.files import make_edge_jobs, read_edge_jobs
+from netsim.edge.files import EDGE_JOBS, read_edge_jobs
 from netsim.edge.from_trace import _mini_batches, trace_edge_jobs
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
@@ -181,12 +181,13 @@ def test_a_workload_file_names_its_trace(tiresias, tmp_path) -> None:
     jobs = read_edge_jobs(path, system, limit=1)
     assert (jobs.name, len(jobs), len(jobs.jobs[0].upload_s)) == ("mine", 1, 2)
     assert jobs.jobs[0].worker_type in ("gpu", "tpu")
-    direct = make_edge_jobs(system, format="edge-trace", file=tiresias, trace="tiresias-cluster")
+    direct = EDGE_JOBS.make({"format": "edge-trace", "file": tiresias,
+                             "trace": "tiresias-cluster"}, system=system)
     assert (direct.name, len(direct)) == ("three", 2)
     with pytest.raises(InputError, match="give either format or file, not both"):
-        make_edge_jobs(format="edge-jobs", file=tiresias)
+        EDGE_JOBS.make({"format": "edge-jobs", "file": tiresias})
     with pytest.raises(InputError, match="format 'edge-trace' needs: file"):
-        make_edge_jobs(format="edge-trace")
+        EDGE_JOBS.make({"format": "edge-trace"})
 
 
 def experiment(path: Path, **workload: object) -> Experiment:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import EdgeCloud, EdgeJob
+from netsim.edge.parameter_servers import spans
 from netsim.edge.schedule import Training
-from netsim.edge.servers import spans
 from tests.examples import examples
 from tests.twins.a_online import Task, a_online
 

@@ -191,7 +191,7 @@ def test_a_kind_of_network() -> None:
 
 
 def test_a_kind_of_edge_cloud() -> None:
-    made = netsim.edge.files.make_edge_cloud(kind=f"{HERE}:one_server")
+    made = netsim.edge.files.EDGE_CLOUDS.make({"kind": f"{HERE}:one_server"})
     assert made.servers == 1
 
 

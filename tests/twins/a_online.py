@@ -11,8 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from netsim.edge.kernels import ROUNDING
-from netsim.ties import equal, merge_equal
+from netsim.ties import ROUNDING, equal, merge_equal
 
 #: An int, a float or a fraction.
 Number = Any

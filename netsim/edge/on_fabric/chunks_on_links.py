@@ -10,8 +10,8 @@ import numpy as np
 from netsim.base.lazy import simpy
 from netsim.base.values import Rows
 from netsim.edge.on_fabric.links import EdgeLinks, LinkSettings
+from netsim.edge.parameter_servers import HeldParameterServers
 from netsim.edge.schedule import ChunkPlacement, TransportLog
-from netsim.edge.servers import HeldServers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.edge.transport import Transport
 from netsim.fabric.clock import LAST
@@ -37,7 +37,7 @@ class ChunksOnLinks(Transport):
         super().__init__(setting)
         self.links = EdgeLinks(setting, sharing, mode, preemption, arrived=self._arrived,
                                ended=self._ended, stopped=self._stopped, choose=self._choose)
-        self._held = HeldServers(setting)
+        self._ps = HeldParameterServers(setting)
         self._tabulate()
         jobs, chunks = len(setting.jobs), setting.total
         self._arrival, self._dispatched = math.inf, 0.0
@@ -65,7 +65,7 @@ class ChunksOnLinks(Transport):
         super().make_room(place)
         self.links.make_room(place)
         self._tabulate()
-        self._held.add_type(self._setting.jobs[place].ps_type)
+        self._ps.add_type(self._setting.jobs[place].ps_type)
         where = self._setting.chunks_of(place)
         self._worker = with_room(self._worker, where, CLOUD)
         self._since = with_room(self._since, where, np.nan)
@@ -176,14 +176,14 @@ class ChunksOnLinks(Transport):
                 begin.append(first)
         self._to_check.clear()
         starting = {int(self._job_of[chunk]) for chunk in begin}
-        self._held.change_hands(now, self._idle(),
-                                {job: bool(self._zeta[job]) for job in starting})
+        self._ps.change_hands(now, self._idle(),
+                              {job: bool(self._zeta[job]) for job in starting})
         for chunk in sorted(begin):
             self._begin(chunk, now)
 
     def _idle(self) -> dict[int, float]:
         """Find the jobs that hold PSs and do not train, and when they stopped."""
-        return {job: float(self._last[job]) for job in self._held.jobs if not self._train[job]}
+        return {job: float(self._last[job]) for job in self._ps.jobs if not self._train[job]}
 
     def _first_ready(self, worker: int) -> int:
         """The chunk that HAPRF trains on a worker: the first one that is ready."""
@@ -214,7 +214,7 @@ class ChunksOnLinks(Transport):
             return
         worker = self._worker[chunk]
         server = CLOUD if worker == CLOUD else system.server_of[worker]
-        host, ps = system.host_of(np.array([server, self._held.server(job)])).tolist()
+        host, ps = system.host_of(np.array([server, self._ps.server(job)])).tolist()
         self.links.training.begin(chunk, host, ps)
 
     def _end_interval(self, chunk: int) -> None:
@@ -263,4 +263,4 @@ class ChunksOnLinks(Transport):
         computed = np.repeat(self._setting.p1, self._setting.chunks) + traffic.wasted
         exchange = np.bincount(chunk, end - start, len(computed)) - computed
         return TransportLog(chunk, start, end, self._ready, self._finish, self._preemptions,
-                            self._held.assigned(self._idle()), exchange, traffic.ring_bytes)
+                            self._ps.assigned(self._idle()), exchange, traffic.ring_bytes)

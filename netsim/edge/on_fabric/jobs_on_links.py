@@ -10,12 +10,10 @@ import numpy as np
 
 from netsim.edge.job_data import JobData, shares
 from netsim.edge.on_fabric.links import EdgeLinks, LinkSettings
+from netsim.edge.on_fabric.traffic import BATCHES_ERROR
+from netsim.edge.parameter_servers import HeldParameterServers
 from netsim.edge.schedule import PSAssignments
-from netsim.edge.servers import HeldServers
 from netsim.edge.setting import EdgeSetting, Floats, Ints, with_room
-
-#: Error of the mini-batches that a worker has left.
-_ROUNDING = 1e-9
 
 
 def _nothing() -> None:
@@ -53,7 +51,7 @@ class JobsOnLinks:
         self._workers: dict[int, _JobWorkers] = {}
         self._starting: dict[int, _JobWorkers | None] = {}
         self._idle: dict[int, float] = {}
-        self._servers = HeldServers(setting)
+        self._ps = HeldParameterServers(setting)
         #: Seconds in which the workers of each job have trained, but not computed.
         self.exchange: Floats = np.zeros(len(setting.jobs))
 
@@ -106,7 +104,8 @@ class JobsOnLinks:
         """Discard the unfinished mini-batches of a job's workers."""
         for worker in self._workers[job].workers.tolist():
             left = float(self.links.traffic.batches[worker])
-            self.links.training.restart(worker, math.ceil(left * (1 - _ROUNDING) - _ROUNDING))
+            whole = math.ceil(left * (1 - BATCHES_ERROR) - BATCHES_ERROR)
+            self.links.training.restart(worker, whole)
 
     def end(self, job: int) -> None:
         """Stop a job for good."""
@@ -120,8 +119,8 @@ class JobsOnLinks:
 
     def _choose(self, now: float) -> None:
         starting, self._starting = self._starting, {}
-        self._servers.change_hands(now, self._idle,
-                                   {job: own is None for job, own in starting.items()})
+        self._ps.change_hands(now, self._idle,
+                              {job: own is None for job, own in starting.items()})
         self._idle = {}
         for job, own in sorted(starting.items()):
             if own is not None:
@@ -130,7 +129,7 @@ class JobsOnLinks:
     def _begin(self, job: int, own: _JobWorkers, now: float) -> None:
         """Begin to train all chunks of a job that have mini-batches left."""
         host_of = self._setting.system.host_of
-        ps = int(host_of(np.array([self._servers.server(job)]))[0])
+        ps = int(host_of(np.array([self._ps.server(job)]))[0])
         own.since, own.before = now, self.links.traffic.batches[own.workers]
         for worker, host, left in zip(own.workers.tolist(), host_of(own.servers).tolist(),
                                       own.before.tolist(), strict=True):
@@ -163,10 +162,10 @@ class JobsOnLinks:
 
     def held(self) -> PSAssignments:
         """The PSs that jobs have used so far."""
-        return self._servers.assigned(self._idle)
+        return self._ps.assigned(self._idle)
 
     def make_room(self, place: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
         self.links.make_room(place)
-        self._servers.add_type(self._setting.jobs[place].ps_type)
+        self._ps.add_type(self._setting.jobs[place].ps_type)
         self.exchange = with_room(self.exchange, slice(place, place + 1), 0.0)

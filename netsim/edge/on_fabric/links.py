@@ -16,7 +16,7 @@ from netsim.edge.setting import EdgeSetting, Floats, Ints
 from netsim.errors import AllocationError, StalledError
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.clock import LAST, Clock, CoflowEvent
+from netsim.fabric.clock import LAST, Clock, CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
@@ -222,19 +222,13 @@ class EdgeLinks:
         """Schedule the choice of the chunks to train next, after all events of this instant."""
         if not self._choosing:
             self._choosing = True
-            self._schedule_choice_at(self.env.now)
-
-    def _schedule_choice_at(self, at: float) -> None:
-        event = simpy.Event(self.env)
-        event._ok, event._value = True, None
-        event.callbacks.append(self._choose_soon)
-        self.env.schedule(event, LAST, at - self.env.now)  # type: ignore[arg-type]
+            call_at(self.env, self.env.now, self._choose_soon, LAST)
 
     def _choose_soon(self, _: simpy.Event) -> None:
         now = self.env.now
         # Events that differ by rounding errors only belong to the same instant.
         if (upcoming := self.env.peek()) <= now * (1 + 3 * ROUNDING):
-            self._schedule_choice_at(upcoming)
+            call_at(self.env, upcoming, self._choose_soon, LAST)
             return
         self._choosing = False
         self._choose(now)

@@ -76,6 +76,9 @@ LIMITS = 3
 
 _PUSH, _PULL = 1, 2
 
+#: Mini-batches left that are a rounding error.
+BATCHES_ERROR = 1e-9
+
 
 class Callbacks(NamedTuple):
     """Functions by which a `TrainingMode` reports progress."""

@@ -14,14 +14,11 @@ from functools import partial
 
 import numpy as np
 
-from netsim.edge.on_fabric.traffic import EdgeTraffic, Timer, successors
+from netsim.edge.on_fabric.traffic import BATCHES_ERROR, EdgeTraffic, Timer, successors
 from netsim.edge.setting import Floats, Ints
 from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
-
-#: Mini-batches that are a rounding error.
-_ROUNDING = 1e-9
 
 
 class TrainingMode(ABC):
@@ -264,7 +261,7 @@ class _Rings:
         """End the members that have trained on all their mini-batches."""
         traffic = self._traffic
         self._record(ring, ring.least)
-        ended = [chunk for chunk in ring.members if traffic.batches[chunk] <= _ROUNDING]
+        ended = [chunk for chunk in ring.members if traffic.batches[chunk] <= BATCHES_ERROR]
         ring.members, ring.transfer, ring.timer = [], None, None
         self._changed.add(int(traffic.job_of[ended[0]]))
         for chunk in ended:
@@ -334,7 +331,7 @@ class Rounds(TrainingMode):
 
     def restart(self, chunk: int, batches: float) -> None:
         self._paused.pop(chunk, None)
-        self._traffic.batches[chunk] = math.ceil(batches - _ROUNDING)  # none is trained in part
+        self._traffic.batches[chunk] = math.ceil(batches - BATCHES_ERROR)  # none is trained in part
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
         key = self._key(chunk)

@@ -14,7 +14,7 @@ from netsim.edge import kernels
 from netsim.edge.edge_cloud import Kind
 from netsim.edge.schedule import PSAssignments, Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.ties import merge_equal
+from netsim.ties import ROUNDING, merge_equal
 
 
 def spans(training: Training) -> tuple[Ints, Floats, Floats]:
@@ -73,7 +73,7 @@ class ParameterServers:
         if held != CLOUD:
             self._free[held] = True
 
-    def held(self, job: Ints, start: Floats, end: Floats, held: Ints) -> PSAssignments:
+    def assignments(self, job: Ints, start: Floats, end: Floats, held: Ints) -> PSAssignments:
         """Make the table of assignments; `held` has the PS of each interval, or `CLOUD`."""
         edge = held != CLOUD
         server, number = np.full(len(held), CLOUD), np.full(len(held), CLOUD)
@@ -81,7 +81,7 @@ class ParameterServers:
         return PSAssignments(job, start, end, server, number, self.shortages)
 
 
-class HeldServers(ParameterServers):
+class HeldParameterServers(ParameterServers):
     """The PSs that jobs hold while they train, in a run whose training depends on them."""
 
     def __init__(self, setting: EdgeSetting) -> None:
@@ -123,10 +123,10 @@ class HeldServers(ParameterServers):
         rows.sort(key=lambda row: (row[1], row[0]))
         job, held = (np.array([row[k] for row in rows], np.int64) for k in (0, 3))
         start, end = (np.array([row[k] for row in rows], np.float64) for k in (1, 2))
-        return self.held(job, start, end, held)
+        return self.assignments(job, start, end, held)
 
 
-def hold_servers(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:
+def assign_ps(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:
     """Draw a PS for each interval in which a job trains, by A_ps.
 
     A job whose chunks are all in the cloud uses a PS there. Other jobs get a PS at the edge that is
@@ -141,9 +141,9 @@ def hold_servers(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:
     held = np.full(len(job), CLOUD)
     in_cloud = schedule.cloud_chunks == setting.chunks
     for k in np.flatnonzero(~in_cloud[job]).tolist():
-        while busy and busy[0][0] <= start[k] * (1 + kernels.ROUNDING):
+        while busy and busy[0][0] <= start[k] * (1 + ROUNDING):
             servers.give_back(heappop(busy)[1])
         held[k] = servers.take(int(job[k]))
         if held[k] != CLOUD:
             heappush(busy, (float(end[k]), int(held[k])))
-    return servers.held(job, start, end, held)
+    return servers.assignments(job, start, end, held)
