@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from netsim.base.files import atomic_write, read_bytes
+from netsim.base.files import atomic_write, read_bytes, ready_made_folder
 from netsim.base.values import as_path
 from netsim.errors import FetchError, MissingExtraError, OutputError, TraceError, UnknownNameError
 from netsim.text import toml_problem
@@ -38,13 +38,6 @@ _EXPERIMENT = ("network", "cluster", "edge_cloud", "allocator")
 _EDGE = "edge-"
 
 
-def _folder() -> Path:
-    """Find the folder of ready-made workloads: in the package, or beside it in a checkout."""
-    package = Path(__file__).parent.parent
-    inside = package / "workloads"
-    return inside if inside.is_dir() else package.parent / "workloads"
-
-
 def ready_made() -> dict[str, str]:
     """List the ready-made workloads: names to one-line descriptions, sorted by name.
 
@@ -53,7 +46,7 @@ def ready_made() -> dict[str, str]:
     listed, nor are jobs of edge-clouds, for which see `netsim.edge.files`.
     """
     found: dict[str, str] = {}
-    for path in sorted(_folder().glob("*"), key=lambda path: path.stem):
+    for path in sorted(ready_made_folder("workloads").glob("*"), key=lambda path: path.stem):
         if path.suffix == ".toml":
             table = _load_toml(path)
             if not (_experiment_keys(table) or _is_edge(table)):
@@ -68,7 +61,7 @@ def locate(source: str | Path) -> Path:
     name = os.fspath(as_path(source, "source"))
     if isinstance(source, str) and name and Path(name).name == name:
         for suffix in _SUFFIXES:
-            path = _folder() / (name + suffix)
+            path = ready_made_folder("workloads") / (name + suffix)
             if os.path.isfile(path):
                 return path
         if not (Path(name).suffix or os.path.exists(name)):
