@@ -38,8 +38,12 @@ from netsim.plots.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".pdf", ".png", ".svg")
+
+#: What a file of each format would have of the time of day, or of the version of matplotlib.
+_DATES = {"pdf": ["CreationDate"], "png": ["Software"], "svg": ["Date"]}
 
 #: Height of a bar in inches; gap between two schemes in bars.
 _BAR_IN, _GAP = 0.15, 0.7
@@ -235,17 +239,18 @@ def save_plot(ax: Axes, path: str | Path) -> Path:
         If the file cannot be written.
     """
     check_plottable(path)
-    from matplotlib import rc_context
-
-    target, picture = Path(path), io.BytesIO()
-    with atomic_write(path, folders=True) as temporary, rc_context(_SAVE_STYLE):
+    target = Path(path)
+    with atomic_write(path, folders=True) as temporary:
         # Drawn in memory first: matplotlib turns a full disk into errors of other types.
-        ax.figure.canvas.figure.savefig(picture, format=target.suffix[1:].lower(),
-                                        metadata=_dateless(target))
-        temporary.write_bytes(picture.getvalue())
+        temporary.write_bytes(picture_of(ax.figure.canvas.figure, target.suffix[1:].lower()))
     return target
 
 
-def _dateless(path: Path) -> dict[str, None]:
-    """The metadata that keep the time of day out of a file, so that it is reproducible."""
-    return {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})
+def picture_of(figure: Figure, form: str) -> bytes:
+    """Draw a figure as ``"pdf"``, ``"png"`` or ``"svg"``, as `save_plot` writes it."""
+    from matplotlib import rc_context
+
+    picture = io.BytesIO()
+    with rc_context(_SAVE_STYLE):
+        figure.savefig(picture, format=form, metadata=dict.fromkeys(_DATES[form]))
+    return picture.getvalue()
