@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,22 +58,20 @@ _WITHOUT = "work_conservation=none"
 #: Letters from which on labels are broken, and most letters of a line of theirs.
 _BREAK, _LINE = 18, 24
 
+#: Ticks of a logarithmic axis of times: in decades up to 10 s, then 1 min, 10 min, 1 h, 10 h, 1 d.
 _DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000.0,
             *(86400.0 * 10.0**power for power in range(6)))
 
-_BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5)), 20.0, 30.0,
-            120.0, 300.0, 1200.0, 1800.0, 7200.0, 18000.0,
-            *(86400.0 * digit * 10.0**power for power in range(5) for digit in (2, 5)))
+#: More of them, for short axes, by how many times longer the next decade is; and minor ticks.
+_MORE = {10: (2, 5), 6: (2, 3)}
+_BETWEEN = [digit * decade for decade, after in pairwise(_DECADES)
+            for digit in _MORE.get(round(after / decade), ())]
+_MINOR = [digit * decade for decade, after in pairwise(_DECADES)
+          for digit in range(2, 10) if digit * decade < after]
 
 #: Dashes by the value of a further parameter; see `looks`.
 _STYLES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.2, 1, 1.2)),
                             (0, (3, 1, 1, 1, 1, 1)), (0, (1, 2.5)))
-
-#: Minor ticks of a logarithmic axis of times, which fill the steps between `_DECADES`.
-_MINOR = (*(digit * 10.0**power for power in range(-9, 1) for digit in range(2, 10)), 20.0, 30.0,
-          40.0, 50.0, *(60.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, 20, 30, 40, 50)),
-          *(3600.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, 20)),
-          *(86400.0 * n * 10.0**power for power in range(5) for n in range(2, 10)))
 
 #: Share of a line that must lie within this distance of another one, as a share of the height of
 #: the axes, to be hidden by it; and the width that is added to the line for each that hides it.
