@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _BINS = 350  # intervals of time on a strip
+_AT_A_TIME = 1000  # links whose loads are added up by interval at a time
 _ROWS, _OF_SEVERAL = 24, 8  # most rows of a strip by default: of one, and of each of several
 _SHADES = {"idle": "#ffffff", "25 %": "#bcd9ea", "50 %": COLOURS[4], "75 %": COLOURS[0],
            "100 %": "#00263f"}
@@ -233,8 +234,6 @@ def _common(names: Sequence[str]) -> str:
 
 # --- strips --------------------------------------------------------------------------------
 
-#: For so many links, loads are added up by interval at a time.
-_AT_A_TIME = 1000
 
 def _new_strips(rows: Sequence[_StripRow], strips: int) -> list[Axes]:
     """Make axes on a new figure, which is wider for long names."""
