@@ -110,10 +110,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
                 zorder=1)
     draw_curves(ax, {label: distribution(times) for label, times in known.items()},
                 (*among, *results), most_marked=_MARKED + 1)
-    ax.set_xscale("log")
-    ax.set_ylim(0, 1.02)
-    name_axes(ax, of.upper(), f"share of {counted}")
-    dress(ax, "both")
+    _share_over_values(ax, of.upper(), counted)
     log_seconds(ax.xaxis)
     uncover(ax)
     add_legend(ax)
@@ -148,6 +145,14 @@ def distribution(values: Floats) -> tuple[Floats, Floats]:
         return np.zeros(0), np.zeros(0)
     counts = np.unique(np.linspace(zeros + 1, len(values), _POINTS).astype(np.int64))
     return np.append(values[zeros], values[counts - 1]), np.append(zeros, counts) / count
+
+
+def _share_over_values(ax: Axes, name: str, counted: str) -> None:
+    """Label the axes of a distribution over the logarithm of values."""
+    ax.set_xscale("log")
+    ax.set_ylim(0, 1.02)
+    name_axes(ax, name, f"share of {counted}")
+    dress(ax, "both")
 
 
 def draw_curves(ax: Axes, curves: Mapping[str, tuple[Floats, Floats]], among: Iterable[str] = (),
@@ -437,12 +442,9 @@ def _draw_arrivals(workload: Workload | EdgeWorkload, ax: Axes) -> None:
 
 def _draw_sizes(sizes: NDArray[np.float64], ax: Axes, *, on_edge: bool) -> None:
     """Draw the distribution of the sizes of jobs: seconds of training, or bytes."""
-    ax.set_xscale("log")
     ax.step(*distribution(sizes), where="post", color=COLOURS[0], linewidth=1.1)
-    ax.set_ylim(0, 1.02)
-    name_axes(ax, "training of a job on one worker" if on_edge else "bytes of a job",
-              "share of jobs")
-    dress(ax, "both")
+    _share_over_values(ax, "training of a job on one worker" if on_edge else "bytes of a job",
+                       "jobs")
     if on_edge:
         log_seconds(ax.xaxis)
     else:

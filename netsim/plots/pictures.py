@@ -28,10 +28,11 @@ from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
 from netsim.plots.links import link_strips
+from netsim.plots.means import METRICS
 from netsim.plots.rank_gantt import rank_gantt
 from netsim.plots.style import adopt_style, require_matplotlib
 from netsim.plots.topology import topology_picture
-from netsim.plots.varied import METRICS, drawn_together, numbers_among
+from netsim.plots.varied import drawn_together, numbers_among
 from netsim.results.result import EDGE_TABLES, on_edge, policies_of, shares_links
 
 if TYPE_CHECKING:

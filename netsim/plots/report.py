@@ -22,9 +22,10 @@ from netsim.errors import NetsimError
 from netsim.experiment_file.experiment import Experiment
 from netsim.plots.bars import picture_of
 from netsim.plots.curves import active_counts
+from netsim.plots.means import name_of
 from netsim.plots.pictures import PICTURES, records_lacking
 from netsim.plots.style import WIDTH_IN, looks, require_matplotlib, series_name, series_of, unit_of
-from netsim.plots.varied import METRICS, drawn_together, words
+from netsim.plots.varied import drawn_together, words
 from netsim.results.result import policies_of
 from netsim.studies.comparison import Comparison
 from netsim.studies.sweep_result import Sweep
@@ -391,11 +392,9 @@ def _heading(name: str, unit: str = "s") -> str:
     """Name a column in words, with its unit if it has times."""
     if name in _NAMES:
         return _NAMES[name].replace("(s)", f"({unit})")
-    if name in METRICS:
-        return f"{METRICS[name]} ({unit})" if name.endswith("_s") else METRICS[name]
     if name.endswith("_gpu_s"):
         return f"{name.removesuffix('_gpu_s')} GPU time ({unit})".replace("_", " ")
-    return f"{words(name[:-2])} ({unit})" if name.endswith("_s") else words(name)
+    return f"{name_of(name)} ({unit})" if name.endswith("_s") else name_of(name)
 
 
 def _in_words(table: pd.DataFrame, baseline: object = "") -> pd.DataFrame:

@@ -438,11 +438,11 @@ def colour_bar(shown: Any, axes: Sequence[Axes], **place: Any) -> Colorbar:
     `place` has matplotlib's ``fraction``, ``pad`` and ``aspect``, for figures that netsim has made.
     """
     figure = axes[0].figure.canvas.figure
-    if may_grow(figure):
-        bar: Colorbar = figure.colorbar(shown, ax=list(axes), **place)
-        return bar
     # Axes above and below keep the same width, so that their times stay aligned.
-    return figure.colorbar(shown, cax=axes[-1].inset_axes((1.02, 0.0, 0.03, 1.0)))
+    bar: Colorbar = (figure.colorbar(shown, ax=list(axes), **place) if may_grow(figure) else
+                     figure.colorbar(shown, cax=axes[-1].inset_axes((1.02, 0.0, 0.03, 1.0))))
+    bar.ax.tick_params(labelsize=7, labelcolor=INK)
+    return bar
 
 
 def three_figures(value: float) -> str:
