@@ -127,7 +127,7 @@ def link_strips(results: Mapping[str, Result], links: int | None = None, ax: Axe
     time_axis(strips[-1])
     key = [*((label, {"facecolor": shade, "edgecolor": GREY, "linewidth": 0.4})
              for label, shade in _SHADES.items()), ("failed", _FAILED)]
-    add_key(strips[0], key if any(failed.values()) else key[:-1], beside_in=_SHARE_IN)
+    add_key(strips[0], key if any(failed.values()) else key[:-1])
     note = (f"{_in_words(rows, ranked, len(next(iter(used.values()))))}; full: share of the time "
             "at capacity")
     add_note(strips[0].figure.canvas.figure, note) if ax is None else add_note_to(ax, note)

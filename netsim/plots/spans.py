@@ -461,9 +461,8 @@ def _merged(spans: pd.DataFrame, least: float, seen: float) -> NDArray[np.float6
     return np.array(found).reshape(-1, 4)
 
 
-def add_key(ax: Axes, kinds: Iterable[tuple[str, Mapping[str, Any]]], beside_in: float = 0.0
-            ) -> None:
-    """Add a legend of kinds and their looks; `beside_in` is as for `add_legend`."""
+def add_key(ax: Axes, kinds: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    """Add a legend of kinds and their looks."""
     from matplotlib.patches import Patch
 
-    add_legend(ax, [Patch(label=drawable(kind), **look) for kind, look in kinds], beside_in)
+    add_legend(ax, [Patch(label=drawable(kind), **look) for kind, look in kinds])

@@ -380,12 +380,14 @@ def name_axes(ax: Axes, x: str | None = None, y: str | None = None) -> None:
         ax.set_ylabel(drawable(y), fontsize=7.5, color=INK)
 
 
-def add_legend(ax: Axes, handles: Sequence[Any] | None = None, beside_in: float = 0.0) -> None:
+def add_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:
     """Place a legend above the axes, by default with the entries of the axes.
 
-    `beside_in` is the width in inches of the text at the right of the axes.
+    Call it when the texts at the right of the axes are written, as these take room from it.
     """
     own = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
+    ends = [text.get_window_extent().x1 for text in ax.texts if not text.get_clip_on()]
+    beside_in = (max([*ends, ax.bbox.x1]) - ax.bbox.x1) / ax.figure.dpi
     place = ax.get_subplotspec()
     _add_in_rows(ax, own, beside_in, place.get_gridspec().ncols if place else 1,
                  loc="lower right", bbox_to_anchor=(1, 1))
