@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".pdf", ".png", ".svg")
 
-#: What a file of each format would have of the time of day, or of the version of matplotlib.
-_DATES = {"pdf": ["CreationDate"], "png": ["Software"], "svg": ["Date"]}
+#: Metadata that are left out of files: the time of day, and the version of matplotlib.
+_LEFT_OUT = {"pdf": ["CreationDate"], "png": ["Software"], "svg": ["Date"]}
 
 #: Height of a bar in inches; gap between two schemes in bars.
 _BAR_IN, _GAP = 0.15, 0.7
@@ -240,5 +240,5 @@ def picture_of(figure: Figure, form: str) -> bytes:
 
     picture = io.BytesIO()
     with rc_context(_SAVE_STYLE):
-        figure.savefig(picture, format=form, metadata=dict.fromkeys(_DATES[form]))
+        figure.savefig(picture, format=form, metadata=dict.fromkeys(_LEFT_OUT[form]))
     return picture.getvalue()
