@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from netsim.analysis.comparison import LOWER_BOUND
 from netsim.base.files import atomic_write
 from netsim.errors import InputError, OutputError
+from netsim.plots.means import long_form, name_of, name_values
 from netsim.plots.style import (
     INK,
     WIDTH_IN,
@@ -25,11 +26,11 @@ from netsim.plots.style import (
     drawable,
     dress,
     fill,
-    log_values,
     looks,
     name_axes,
+    not_conserving,
     require_matplotlib,
-    seconds_axis,
+    schemes_of,
     short,
     tag,
     three_figures,
@@ -38,8 +39,12 @@ from netsim.plots.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".pdf", ".png", ".svg")
+
+#: Metadata that are left out of files: the time of day, and the version of matplotlib.
+_LEFT_OUT = {"pdf": ["CreationDate"], "png": ["Software"], "svg": ["Date"]}
 
 #: Height of a bar in inches; gap between two schemes in bars.
 _BAR_IN, _GAP = 0.15, 0.7
@@ -52,23 +57,6 @@ _ANY = "#555555"  # stands for all colours in a legend
 
 #: Embed TrueType fonts, as publishers ask, instead of outlines, and make ids reproducible.
 _SAVE_STYLE: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "netsim"}
-
-
-class _Metric(NamedTuple):
-    """The metric that bars show: a ratio on a logarithmic axis from 1, or an amount from 0."""
-
-    key: str
-    name: str
-
-    @property
-    def base(self) -> int:
-        """Value at which bars begin."""
-        return 1 if self.key == "over_lower_bound" else 0
-
-    @property
-    def is_time(self) -> bool:
-        """Whether values are seconds, which the axis shows in seconds, hours or days."""
-        return self.key.endswith("_s")
 
 
 def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | None = None
@@ -98,33 +86,49 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
     InputError
         If there is nothing to draw.
     """
-    tables = dict(table) if isinstance(table, Mapping) else {"": table}
-    return metric_bars(tables, "over_lower_bound", "total JCT / lower bound", ax)
+    require_matplotlib(ax)
+    tables = table if isinstance(table, Mapping) else {"": table}
+    metric = "over_lower_bound"
+    return draw_bars({name: _of_policies(each, metric) for name, each in tables.items()}, metric,
+                     ax)
 
 
-def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
-                ax: Axes | None = None, among: Iterable[str] = (),
-                beside: Iterable[pd.DataFrame] = ()) -> Axes:
+def _of_policies(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Make a table of bars of a comparison, for `draw_bars`."""
+    table = table[table["scheme"] != LOWER_BOUND]
+    return long_form(table, metric, label=table.get("label", table["scheme"]),
+                     scheme=table["scheme"], hollow=table["work_conservation"] == "none")
+
+
+def bars_of(means: pd.DataFrame) -> pd.DataFrame:
+    """Make a table of bars of means in long form, whose ``label`` names their policies."""
+    schemes = schemes_of(means["label"])
+    return means.assign(scheme=means["label"].map(schemes),
+                        hollow=means["label"].map(not_conserving))
+
+
+def draw_bars(tables: Mapping[str, pd.DataFrame], metric: str, ax: Axes | None = None,
+              among: Iterable[str] = (), beside: Sequence[pd.DataFrame] = ()) -> Axes:
     """Draw a metric as a bar per scheme, in the style of `total_jct_bars`.
 
-    Ratios to the lower bound are drawn on a logarithmic scale from 1, other metrics on a linear
-    scale from 0. If there is one table, each scheme has a colour; if there are several, each table
-    has a colour. Tables have the columns ``scheme``, ``work_conservation`` and that of the metric,
-    and perhaps those of its interval, such as ``jct_mean_s_low``. `among` is as for `looks`;
-    `beside` are the tables of all panels, which share the axis.
+    A row of a table in long form is a bar: its ``label``, its ``scheme``, whose bars stand side by
+    side, and whether it is ``hollow``. If there is one table, each scheme has a colour; if there
+    are several, each table has a colour. Ratios to the lower bound are drawn on a logarithmic scale
+    from 1, other metrics on a linear scale from 0. `among` is as for `looks`; `beside` are the
+    tables of all panels, which share the axis.
     """
-    require_matplotlib(ax)
-    if all((table["scheme"] == LOWER_BOUND).all() for table in tables.values()):
+    if all(table.empty for table in tables.values()):
         raise InputError("there is nothing to draw: no table has a row for an allocator")
-    shown, bars = _Metric(metric, name), _tidy(tables.values(), metric)
+    bars = _from_the_top(tables.values())
     last, names = float(bars["y"].max()), [short(scheme) for scheme in bars["scheme"].unique()]
     ax = axes_on(ax, 1.0 + _BAR_IN * (last + 1), max(WIDTH_IN, _LEAST_IN + _room(names)))
-    panels = [*beside]
-    ends = (_tidy(panels, metric) if panels else bars)[["value", "low", "high"]].to_numpy()
-    _set_scale(ax, last, shown, ends[np.isfinite(ends)], 1.25 if panels else 1.16)
+    base = 1 if metric == "over_lower_bound" else 0  # where bars begin
+    ends = pd.concat([*beside] or [bars])[["value", "low", "high"]].to_numpy()
+    _set_scale(ax, last, metric, base, ends[np.isfinite(ends)], 1.25 if beside else 1.16)
+    unit = unit_of(ax.get_xlim()[1])[1] if metric.endswith("_s") else 1
     style, rows = looks(bars["scheme"], among), cast("Iterable[Any]", bars.itertuples())
     for bar in rows:
-        _draw(ax, bar, shown, fill(colour(bar.table), light=bar.hollow) if len(tables) > 1
+        _draw(ax, bar, base, unit, fill(colour(bar.table), light=bar.hollow) if len(tables) > 1
               else style[bar.scheme]._replace(hollow=bar.hollow).bar())
     ax.set_yticks(bars.groupby("scheme", sort=False)["y"].mean(), names)
     if _room(names) > _LONG_IN:  # under the bars alone, the label would be cut off
@@ -133,15 +137,9 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     return ax
 
 
-def _tidy(tables: Iterable[pd.DataFrame], metric: str) -> pd.DataFrame:
-    """Make a table with a row per bar from the top, those of a scheme side by side."""
-    rows = [pd.DataFrame({
-        "scheme": each["scheme"], "label": each.get("label", each["scheme"]), "table": index,
-        "hollow": each["work_conservation"] == "none", "value": each[metric],
-        "low": each.get(f"{metric}_low", math.nan), "high": each.get(f"{metric}_high", math.nan)})
-        for index, each in enumerate(tables)]
-    bars = pd.concat(rows).astype({"value": float, "low": float, "high": float})
-    bars = bars[bars["scheme"] != LOWER_BOUND]
+def _from_the_top(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Join tables of bars, each with its number, and place those of a scheme side by side."""
+    bars = pd.concat([each.assign(table=index) for index, each in enumerate(tables)])
     group = pd.factorize(bars["scheme"])[0]
     order = np.argsort(group, kind="stable")
     return bars.iloc[order].assign(y=np.arange(len(bars)) + _GAP * group[order])
@@ -152,49 +150,43 @@ def _room(names: Iterable[str]) -> float:
     return _LETTER_IN * max(len(line) for name in names for line in name.split("\n"))
 
 
-def _draw(ax: Axes, bar: Any, metric: _Metric, style: Mapping[str, Any]) -> None:
-    """Draw a row of `_tidy`: the bar, with its error bar, and its value at the end."""
+def _draw(ax: Axes, bar: Any, base: int, unit: float, style: Mapping[str, Any]) -> None:
+    """Draw a bar, with its error bar, and its value in some unit at the end."""
     known = math.isfinite(bar.value)
-    end = bar.value if known else metric.base
+    end = bar.value if known else base
     if known:
-        tag(bar.label, *ax.barh(bar.y, bar.value - metric.base, left=metric.base, height=0.86,
-                                **style))
+        tag(bar.label, *ax.barh(bar.y, bar.value - base, left=base, height=0.86, **style))
     if known and math.isfinite(bar.low) and math.isfinite(bar.high):
         whisker = ax.errorbar(
             bar.value, bar.y, xerr=[[bar.value - bar.low], [bar.high - bar.value]], fmt="none",
             ecolor=INK, elinewidth=0.9, capsize=2, capthick=0.9)
         tag(bar.label, *whisker.lines[1], *whisker.lines[2])
         end = bar.high
-    unit = unit_of(ax.get_xlim()[1])[1] if metric.is_time else 1
     tag(bar.label, ax.annotate(
         three_figures(bar.value / unit) if known else "no job finished", (end, bar.y), (3, 0),
         textcoords="offset points", va="center", fontsize=6.5, color=INK))
 
 
-def _set_scale(ax: Axes, last: float, metric: _Metric, ends: NDArray[np.float64], room: float
-               ) -> None:
-    """Set the scale of both axes, the ticks and the frame, with room for texts beside bars."""
-    largest = ends.max(initial=metric.base)
-    if metric.base:
-        ax.set_xscale("log")
-        _ratios_from_1(ax, min(ends, default=1), largest, room)
+def _set_scale(ax: Axes, last: float, metric: str, base: int, ends: NDArray[np.float64],
+               room: float) -> None:
+    """Set the scale of both axes, the ticks and the frame, with room for texts beside bars.
+
+    A logarithmic axis begins at 1 or, with a line at 1, at the least ratio below 1.
+    """
+    least, largest = ends.min(initial=math.inf), ends.max(initial=base)
+    if base:
+        if least < 1:
+            ax.axvline(1, color=INK, linewidth=0.8)
+        ax.set(xscale="log",
+               xlim=(1 if least >= 1 else 0.98 * least, max(largest, 1.5) ** room))
     else:
         ax.set_xlim(0, room * largest if largest > 0 else 1)
     ax.set_ylim(last + 0.8, -0.8)
-    # The name tells of the scale, as readers would otherwise compare lengths.
-    name_axes(ax, f"{metric.name} (log scale, 1 = alone)" if metric.base else metric.name)
     dress(ax, "x")
-    if metric.is_time:
-        seconds_axis(ax.xaxis, metric.name)
+    name_values(ax.xaxis, metric)
+    if base:  # the name tells of the scale, as readers would otherwise compare lengths
+        name_axes(ax, f"{name_of(metric)} (log scale, 1 = alone)")
     ax.tick_params(axis="y", length=0)
-
-
-def _ratios_from_1(ax: Axes, least: float, most: float, room: float) -> None:
-    """Start a logarithmic x axis at 1 or, with a line at 1, at the least ratio below 1."""
-    if least < 1:
-        ax.axvline(1, color=INK, linewidth=0.8)
-    ax.set_xlim(1 if least >= 1 else 0.98 * least, max(most, 1.5) ** room)
-    log_values(ax.xaxis)
 
 
 def _add_legend(ax: Axes, names: list[str], *, tones: bool) -> None:
@@ -235,17 +227,18 @@ def save_plot(ax: Axes, path: str | Path) -> Path:
         If the file cannot be written.
     """
     check_plottable(path)
-    from matplotlib import rc_context
-
-    target, picture = Path(path), io.BytesIO()
-    with atomic_write(path, folders=True) as temporary, rc_context(_SAVE_STYLE):
+    target = Path(path)
+    with atomic_write(path, folders=True) as temporary:
         # Drawn in memory first: matplotlib turns a full disk into errors of other types.
-        ax.figure.canvas.figure.savefig(picture, format=target.suffix[1:].lower(),
-                                        metadata=_dateless(target))
-        temporary.write_bytes(picture.getvalue())
+        temporary.write_bytes(picture_of(ax.figure.canvas.figure, target.suffix[1:].lower()))
     return target
 
 
-def _dateless(path: Path) -> dict[str, None]:
-    """The metadata that keep the time of day out of a file, so that it is reproducible."""
-    return {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})
+def picture_of(figure: Figure, form: str) -> bytes:
+    """Draw a figure as ``"pdf"``, ``"png"`` or ``"svg"``, as `save_plot` writes it."""
+    from matplotlib import rc_context
+
+    picture = io.BytesIO()
+    with rc_context(_SAVE_STYLE):
+        figure.savefig(picture, format=form, metadata=dict.fromkeys(_LEFT_OUT[form]))
+    return picture.getvalue()

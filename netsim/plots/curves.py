@@ -1,4 +1,4 @@
-"""Plots of distributions and of activity over time; they need the extra ``plot``."""
+"""Plots of distributions and of counts over time, of runs and workloads; they need ``plot``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.edge import EdgeWorkload
 from netsim.errors import InputError, UnknownNameError
+from netsim.jobs.plan import bytes_of
 from netsim.plots.style import (
+    COLOURS,
     GREY,
     INK,
     add_legend,
@@ -20,6 +23,7 @@ from netsim.plots.style import (
     count_over_time,
     dress,
     log_seconds,
+    log_sizes,
     looks,
     name_axes,
     new_figure,
@@ -30,6 +34,7 @@ from netsim.plots.style import (
     uncover,
 )
 from netsim.results.result import Result
+from netsim.workload import Workload, column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,10 +110,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
                 zorder=1)
     draw_curves(ax, {label: distribution(times) for label, times in known.items()},
                 (*among, *results), most_marked=_MARKED + 1)
-    ax.set_xscale("log")
-    ax.set_ylim(0, 1.02)
-    name_axes(ax, of.upper(), f"share of {counted}")
-    dress(ax, "both")
+    _share_over_values(ax, of.upper(), counted)
     log_seconds(ax.xaxis)
     uncover(ax)
     add_legend(ax)
@@ -143,6 +145,14 @@ def distribution(values: Floats) -> tuple[Floats, Floats]:
         return np.zeros(0), np.zeros(0)
     counts = np.unique(np.linspace(zeros + 1, len(values), _POINTS).astype(np.int64))
     return np.append(values[zeros], values[counts - 1]), np.append(zeros, counts) / count
+
+
+def _share_over_values(ax: Axes, name: str, counted: str) -> None:
+    """Label the axes of a distribution over the logarithm of values."""
+    ax.set_xscale("log")
+    ax.set_ylim(0, 1.02)
+    name_axes(ax, name, f"share of {counted}")
+    dress(ax, "both")
 
 
 def draw_curves(ax: Axes, curves: Mapping[str, tuple[Floats, Floats]], among: Iterable[str] = (),
@@ -352,3 +362,90 @@ def timeline(results: Mapping[str, Result]) -> list[Axes]:
     if note := max(notes):  # panels have the same note or none
         add_note(figure, note)
     return panels
+
+
+# --- workloads -----------------------------------------------------------------------------
+
+#: The panels, from top to bottom.
+PARTS = ("arrivals", "sizes")
+
+_HEIGHT_IN, _AXIS_IN = 1.15, 0.5  # of a panel, and of the labels below it
+
+
+def workload_picture(workload: Workload | EdgeWorkload, of: str = "", ax: Axes | None = None
+                     ) -> list[Axes]:
+    """Draw how many jobs of a workload have arrived over time, and the distribution of their sizes.
+
+    The size of a job is the bytes that it sends in all its iterations; on an edge-cloud, the time
+    that its training takes on one worker.
+
+    Parameters
+    ----------
+    workload : Workload or EdgeWorkload
+    of : {"", "arrivals", "sizes"}
+        One of the two, or both.
+    ax : Axes, optional
+        Axes to draw one of the two on, by default the arrivals; without, there is a new figure, one
+        paper column wide.
+
+    Returns
+    -------
+    list of Axes
+        Those of the arrivals and of the sizes, or of one of them.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    UnknownNameError
+        If `of` is something else.
+    InputError
+        If sizes are asked for, and no job sends anything.
+    """
+    require_matplotlib(ax)
+    if of not in ("", *PARTS):
+        raise UnknownNameError("panel", of, PARTS)
+    parts = [of or PARTS[0]] if of or ax is not None else list(PARTS)
+    sizes = _sizes(workload) if "sizes" in parts else np.zeros(1)
+    if not (sizes > 0).any():
+        if of == "sizes":
+            raise InputError("there is nothing to draw: no job sends any bytes; of='arrivals' "
+                             "draws when jobs arrive")
+        parts = ["arrivals"]
+    panels = [ax] if ax is not None else list(new_figure(
+        (_HEIGHT_IN + _AXIS_IN) * len(parts)).subplots(len(parts), squeeze=False)[:, 0])
+    for panel, part in zip(panels, parts, strict=True):
+        if part == "arrivals":
+            _draw_arrivals(workload, panel)
+        else:
+            _draw_sizes(sizes, panel, on_edge=isinstance(workload, EdgeWorkload))
+    panels[0].figure.canvas.figure.align_ylabels(panels)
+    return panels
+
+
+def _sizes(workload: Workload | EdgeWorkload) -> NDArray[np.float64]:
+    """The size of each job; see `workload_picture`."""
+    if isinstance(workload, EdgeWorkload):
+        return np.array([job.weight_s for job in workload])
+    return bytes_of(workload)
+
+
+def _draw_arrivals(workload: Workload | EdgeWorkload, ax: Axes) -> None:
+    """Draw the number of jobs that have arrived over time."""
+    times, counts = np.unique(np.asarray(column(workload.jobs, "arrival_s")), return_counts=True)
+    ax.step([times[0], *times], [0, *np.cumsum(counts)], where="post", color=COLOURS[0],
+            linewidth=1.1)
+    count_over_time(ax, "jobs arrived")
+    if len(times) == 1:
+        ax.set_xticks(times)
+
+
+def _draw_sizes(sizes: NDArray[np.float64], ax: Axes, *, on_edge: bool) -> None:
+    """Draw the distribution of the sizes of jobs: seconds of training, or bytes."""
+    ax.step(*distribution(sizes), where="post", color=COLOURS[0], linewidth=1.1)
+    _share_over_values(ax, "training of a job on one worker" if on_edge else "bytes of a job",
+                       "jobs")
+    if on_edge:
+        log_seconds(ax.xaxis)
+    else:
+        log_sizes(ax)

@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 
 from netsim.base.units import format_count
 from netsim.errors import InputError
-from netsim.plots.bars import metric_bars
+from netsim.plots.bars import bars_of, draw_bars
 from netsim.plots.curves import cdf_curves
+from netsim.plots.means import (
+    draw_series,
+    interval_note,
+    known_means,
+    long_form,
+    name_values,
+    set_y,
+)
 from netsim.plots.style import (
     INK,
     WIDTH_IN,
@@ -36,22 +44,15 @@ from netsim.plots.style import (
     uncover,
 )
 from netsim.plots.varied import (
-    METRICS,
-    as_bars,
-    draw_series,
+    ROLES,
+    WIDE,
     drawn_together,
-    interval_note,
     is_range_of,
-    keys_of,
-    known_rows,
     labels_of,
-    name_shades,
     numbers_among,
     placed,
     roles_of,
     set_x,
-    set_y,
-    shades_of,
     titled,
     words,
 )
@@ -68,7 +69,7 @@ _MOST, _ABREAST = 36, 3
 _PANEL_IN, _MARGIN_IN = (2.1, 1.7), (0.5, 0.75)
 
 _ASIDE = 0.03  # room beside curves, as a share of the length of a logarithmic axis
-_BAR_IN, _LETTER_IN = 0.15, 0.058  # height of a bar, width of a letter of a title
+_BAR_IN = 0.15  # height of a bar
 _TITLE = 30  # most letters of a line of a title
 _BETWEEN = 1.03  # middle of two panels, from the first one, whose length is 1
 
@@ -79,6 +80,7 @@ _LEAST_IN, _NOTE_IN = (1.5, 1.2), 0.12
 _LINES, _PANELS = ("x", "hue", "col", "row", "style"), ("hue", "col", "row")
 _DOTS, _GRID = ("x", "y", "col", "row"), ("col", "row")
 
+_SERIES = ("hue", "style")  # roles that tell lines of a panel apart
 
 #: How a role distinguishes values, in words for messages.
 _CALLED = {"hue": "colour", "style": "kind of dashes", "col": "panel", "row": "panel"}
@@ -141,35 +143,29 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         there are roles, there are too many panels, or `x` has values that do not fit the scale.
     """
     require_matplotlib(ax)
-    keys, known = keys_of(means), known_rows(means, y)
-    roles = _roles(known, keys, _LINES, given, ax)
-    values = {key: _values(known, key, among) for key in roles.values()}
-    axis = placed([value for value in values[roles["x"]] if value in set(known[roles["x"]])],
-                  roles["x"], scale)
-    lines = [roles[role] for role in ("hue", "style") if role in roles]
-    styled = _looks(roles, values)
-    panels = _panels(known, roles, values)
+    shown = _of_means(means, y, _LINES, given, among, ax)
+    present = set(shown.table["x"])
+    axis = placed([value for value in shown.values["x"] if value in present], shown.keys["x"],
+                  scale)
+    panels, styled = shown.panels(), shown.looks()
     figure = _Figure.of(panels, 2.1 + 0.14 * (len(styled) // 2), ax)
-    shown = set(_tuples(known, lines))
+    names = shown.names()
     for each, panel in zip(figure.axes, panels, strict=True):
-        labels = _tuples(panel.rows, lines)
-        own = {look: panel.rows[labels == look] for look in styled if (labels == look).any()}
-        drawn = draw_series(each, axis, roles["x"], y, [
-            (short(labels_of(rows, lines).iloc[0]), styled[look], rows)
-            for look, rows in own.items()])
-        if "hue" in roles:
-            for look, artists in zip(own, drawn, strict=True):
-                tag(_names({roles["hue"]: [look[0]]}, [roles["hue"]])[0], *artists)
+        own: dict[Any, Any] = dict(list(panel.rows.groupby("line", sort=False)))
+        lines = [line for line in styled if line in own]
+        drawn = draw_series(each, axis, [
+            (short(own[line]["label"].iloc[0]), styled[line], own[line]) for line in lines])
+        for (hue, _), artists in zip(lines, drawn, strict=True):
+            if "hue" in shown.keys:
+                tag(names[hue], *artists)
     for each in figure.axes:  # after all lines were drawn, as panels share their axes
         set_x(each, axis)
-        set_y(each, known, y)
+        set_y(each, shown.table, y)
         name_axes(each, axis.name)
         uncover(each)
     figure.name_axes()
-    if lines:
-        figure.add_legend(_key(roles, values, {
-            each: look for each, look in styled.items() if each in shown}))
-    return figure.finish(interval_note(known, y, most_points=len(axis.places)))
+    figure.add_legend(shown.legend())
+    return figure.finish(interval_note(shown.table, y, most_points=len(axis.places)))
 
 
 def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
@@ -180,26 +176,21 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     Parameters and errors are those of `line_facets`; roles are ``hue``, ``col`` and ``row``.
     """
     require_matplotlib(ax)
-    keys, known = keys_of(means), known_rows(means, y)
-    roles = _roles(known, keys, _PANELS, given, ax)
-    values = {key: _values(known, key, among) for key in roles.values()}
-    hue = [roles["hue"]] if "hue" in roles else []
-    panels = _panels(known, roles, values)
-    tables = [as_bars(panel.rows, hue) for panel in panels]
-    every = _names(values, hue)
+    shown = _of_means(means, y, _PANELS, given, among, ax)
+    panels, names = shown.panels(), shown.names().values()
+    bars = [bars_of(panel.rows) for panel in panels]
     if len(panels) == 1:
-        figure = _Figure(panels, [metric_bars({"": tables[0]}, y, METRICS.get(y, y), ax,
-                                              among=every)], own=ax is None)
+        figure = _Figure(panels, [draw_bars({"": bars[0]}, y, ax, among=names)], own=ax is None)
     else:
         # Rows of panels stand beside the same names if all have the same ones.
-        same = len({tuple(table["scheme"]) for table in tables}) == 1
+        same = len({tuple(each["scheme"]) for each in bars}) == 1
         figure = _Figure.of(panels, 0.0, share_y=same,
-                            height_in=0.45 + _BAR_IN * (1.4 * max(map(len, tables)) + 1))
-        for each, table in zip(figure.axes, tables, strict=True):
-            metric_bars({"": table}, y, METRICS.get(y, y), each, among=every, beside=tables)
+                            height_in=0.45 + _BAR_IN * (1.4 * max(map(len, bars)) + 1))
+        for each, own in zip(figure.axes, bars, strict=True):
+            draw_bars({"": own}, y, each, among=names, beside=bars)
         figure.name_axes(outer_y=same)
         figure.join_legends()
-    return figure.finish(interval_note(known, y))
+    return figure.finish(interval_note(shown.table, y))
 
 
 def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
@@ -212,22 +203,26 @@ def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
     and ``row``.
     """
     require_matplotlib(ax)
-    keys, known = keys_of(means), known_rows(means, metric)
+    from matplotlib.colors import LogNorm, Normalize
+
+    keys, known = known_means(means, metric)
     drawn = drawn_together(known, keys)
     placed_keys = {given.get(role) for role in ("x", "y")} & {*drawn}
     spare = [key for key in drawn if key not in given.values()][2 - len(placed_keys):]
     roles = roles_of(_counts(known, [key for key in keys if key not in spare]),
                      _of_panels(_DOTS, given, ax), given)
-    values = {key: _values(known, key, among) for key in roles.values()}
-    across, up = (placed(list(dict.fromkeys(known[roles[role]])), roles[role], None)
+    shown = _Shown.of(known, roles, among, metric)
+    across, up = (placed(list(dict.fromkeys(shown.table[role])), roles[role], None)
                   for role in ("x", "y"))
-    panels = _panels(known, roles, values)
+    panels = shown.panels()
     figure = _Figure.of(panels, 2.6, ax)
-    shades = shades_of(known[metric])
+    low, high = shown.table["value"].min(), shown.table["value"].max()
+    shades = (LogNorm if low > 0 and high >= WIDE * low else Normalize)(low, high)
     for each, panel in zip(figure.axes, panels, strict=True):
-        dots = each.scatter(panel.rows[roles["x"]].map(across.places).to_numpy(float),
-                            panel.rows[roles["y"]].map(up.places).to_numpy(float),
-                            c=panel.rows[metric].to_numpy(float), s=16, **shades)
+        dots = each.scatter(panel.rows["x"].map(across.places).to_numpy(float),
+                            panel.rows["y"].map(up.places).to_numpy(float),
+                            c=panel.rows["value"].to_numpy(), s=16, cmap="viridis",
+                            norm=shades, edgecolors=INK, linewidths=0.3)
         each.set(xscale=across.matplotlib_scale, yscale=up.matplotlib_scale)
     for each in figure.axes:
         dress(each, "both")
@@ -235,9 +230,10 @@ def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
         set_x(each, up, upright=True)
         name_axes(each, across.name, up.name)
     figure.name_axes()
-    name_shades(colour_bar(dots, figure.axes, fraction=0.05, pad=0.02), metric)
+    name_values(colour_bar(dots, figure.axes, fraction=0.05, pad=0.02).ax.yaxis, metric)
     others = f"; {', '.join(map(words, spare))} drawn too" if spare else ""
-    return figure.finish(interval_note(known[["runs"]], metric) + others)
+    without = shown.table.assign(low=np.nan)  # dots have no whiskers
+    return figure.finish(interval_note(without, metric) + others)
 
 
 def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given: str | None
@@ -258,16 +254,16 @@ def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given
     """
     require_matplotlib(ax)
     table = sweep.table
-    roles = _roles(table, sweep.columns, _PANELS, given, ax)
-    values = {key: _values(table, key, sweep.grid) for key in roles.values()}
-    hue = [roles["hue"]] if "hue" in roles else []
-    panels = _panels(table, roles, values)
-    pools = [replace(sweep, table=panel.rows).pooled(f"{of}_s", by=hue) for panel in panels]
+    shown = _Shown.of(table, _roles(table, sweep.columns, _PANELS, given, ax), sweep.grid)
+    panels = shown.panels()
+    hue = [shown.keys["hue"]] if "hue" in shown.keys else []
+    pools = [replace(sweep, table=table.iloc[panel.rows.index]).pooled(f"{of}_s", by=hue)
+             for panel in panels]
     spans = _spans([[*pool.values()] for pool in pools])
     apart = len(set(spans)) > 1
     figure = _Figure.of(panels, 2.3, ax, share_x=not apart)
     for each, pool, (low, high) in zip(figure.axes, pools, spans, strict=True):
-        cdf_curves(pool, of, each, among=_names(values, hue))
+        cdf_curves(pool, of, each, among=shown.names().values() if hue else ())
         each.set_xlim(low, high, auto=None)
         log_seconds(each.xaxis)
     figure.name_axes()
@@ -294,7 +290,94 @@ def _spans(pools: Sequence[Sequence[NDArray[np.float64]]]) -> list[tuple[float, 
     return [(low / (high / low) ** _ASIDE, high * (high / low) ** _ASIDE) for low, high in ends]
 
 
-# --- roles and panels ----------------------------------------------------------------------
+# --- what is shown -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a figure shows: a table in long form, and the settings that its columns stand for."""
+
+    #: A row per mean, or per run: a column per role, empty if no setting has it; ``line``, the
+    #: values of hue and style; ``label``, these in words; and of means ``runs`` and their values.
+    table: pd.DataFrame
+    keys: Mapping[str, str]  #: by role
+    values: Mapping[str, list[Any]]  #: by role: those of the whole sweep, if known, in their order
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, keys: Mapping[str, str],
+           among: Mapping[str, Iterable[Any]] | None, metric: str = "") -> _Shown:
+        """Put rows of runs, or of a means table with a metric, into long form."""
+        rows = rows.reset_index(drop=True)
+        columns: dict[str, Any] = dict.fromkeys(ROLES, "")
+        columns |= {role: rows[key] for role, key in keys.items()}
+        columns["label"] = labels_of(rows, [keys[role] for role in _SERIES if role in keys])
+        table = (long_form(rows, metric, runs=rows["runs"], **columns) if metric
+                 else pd.DataFrame(columns, rows.index))
+        values = {role: list(dict.fromkeys([*(among or {}).get(keys.get(role, ""), ()),
+                                            *table[role]])) for role in ROLES}
+        lines: Any = list(zip(table["hue"], table["style"], strict=True))
+        return cls(table.assign(line=lines), keys, values)
+
+    def names(self) -> dict[Any, str]:
+        """Label each value of the hue."""
+        key, values = self.keys.get("hue", ""), self.values["hue"]
+        return dict(zip(values, labels_of(pd.DataFrame({key: values}), [key]), strict=True))
+
+    def looks(self) -> dict[tuple[Any, Any], Look]:
+        """Choose the look of each ``line``: a colour per hue, and dashes per style."""
+        names, styles = self.names(), self.values["style"]
+        of_hue = looks(names.values())
+        return {(hue, style): of_hue[name]._replace(dashes=dashes(index))
+                if "style" in self.keys else of_hue[name]
+                for hue, name in names.items() for index, style in enumerate(styles)}
+
+    def legend(self) -> list[Any]:
+        """Make the entries of a legend: colours of what is drawn, and dashes if they are used."""
+        from matplotlib.lines import Line2D
+
+        drawn = set(self.table["line"])
+        first: dict[Any, Look] = {}  # by hue
+        for line, look in self.looks().items():
+            if line in drawn:
+                first.setdefault(line[0], look)
+        entries = [(titled(self.keys["hue"], hue), look.line())
+                   for hue, look in first.items() if "hue" in self.keys]
+        entries += [(titled(self.keys["style"], style),
+                     {"color": INK, "linewidth": 1.1, "linestyle": dashes(index)})
+                    for index, style in enumerate(self.values["style"]) if "style" in self.keys]
+        return [Line2D([], [], label=short(name), **look) for name, look in entries]
+
+    def panels(self) -> list[_Panel]:
+        """List the panels with something to show, wrapped if only columns are varied."""
+        across, down = ([value for value in self.values[role] if value in set(self.table[role])]
+                        for role in _GRID)
+        if len(across) * len(down) > _MOST:
+            raise InputError(f"{len(across) * len(down)} panels cannot be read, {_MOST} at most: "
+                             "choose runs with Sweep.where, or another col or row")
+        abreast = len(across) if "row" in self.keys or len(across) <= _ABREAST else (
+            2 if len(across) == 4 else _ABREAST)
+        found = []
+        for row, beside in enumerate(down):
+            for index, title in enumerate(across):
+                rows = self.table[(self.table["col"] == title) & (self.table["row"] == beside)]
+                if len(rows):
+                    found.append(_Panel(
+                        row + index // abreast, index % abreast,
+                        titled(self.keys.get("col", ""), title) if row == 0 else "",
+                        titled(self.keys.get("row", ""), beside) if index == len(across) - 1
+                        else "", rows))
+        return found
+
+
+def _of_means(means: pd.DataFrame, metric: str, roles: Sequence[str],
+              given: Mapping[str, str | None], among: Mapping[str, Iterable[Any]] | None,
+              ax: Axes | None) -> _Shown:
+    """Give each setting of a means table a role, and put the known means into long form."""
+    keys, known = known_means(means, metric)
+    return _Shown.of(known, _roles(known, keys, roles, given, ax), among, metric)
+
+
+# --- roles ---------------------------------------------------------------------------------
 
 
 def _counts(table: pd.DataFrame, keys: Sequence[str]) -> dict[str, int]:
@@ -330,69 +413,6 @@ def _roles(table: pd.DataFrame, keys: Sequence[str], roles: Sequence[str],
             raise InputError(f"{key} has {table[key].nunique()} values, too many for a "
                              f"{_CALLED[role]} each: draw the plot 'sweep', which has them along x")
     return chosen
-
-
-def _values(table: pd.DataFrame, key: str, among: Mapping[str, Iterable[Any]] | None) -> list[Any]:
-    """The values of a key: those of the whole sweep, if they are known, in their order."""
-    own = dict.fromkeys(table[key])
-    every = dict.fromkeys((among or {}).get(key, ()))
-    return [*every, *(value for value in own if value not in every)]
-
-
-def _names(values: Mapping[str, list[Any]], keys: Sequence[str]) -> list[str]:
-    """The labels of all values of the key, if there is one."""
-    return [label for key in keys for label in labels_of(pd.DataFrame({key: values[key]}), [key])]
-
-
-def _tuples(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """The values of some keys in each row, as tuples."""
-    return pd.Series([tuple(each) for each in rows[list(keys)].to_numpy(object)] if keys
-                     else [()] * len(rows), index=rows.index, dtype=object)
-
-
-def _looks(roles: Mapping[str, str], values: Mapping[str, list[Any]]
-           ) -> dict[tuple[Any, ...], Look]:
-    """Choose the look of each combination of a hue and a style."""
-    hues, styles = (values.get(roles.get(role, ""), [None]) for role in ("hue", "style"))
-    if "hue" not in roles:
-        by_hue = {None: looks([""])[""]}
-    else:
-        names = _names(values, [roles["hue"]])
-        given = looks(names)
-        by_hue = {value: given[name] for value, name in zip(hues, names, strict=True)}
-    found = {}
-    for hue, look in by_hue.items():
-        for index, each in enumerate(styles):
-            key = tuple(value for role, value in (("hue", hue), ("style", each)) if role in roles)
-            found[key] = look if "style" not in roles else look._replace(dashes=dashes(index))
-    return found
-
-
-def _panels(table: pd.DataFrame, roles: Mapping[str, str], values: Mapping[str, list[Any]]
-            ) -> list[_Panel]:
-    """List the panels with something to show, wrapped if only columns are varied."""
-    across, down = (
-        [(value, titled(roles[role], value)) for value in values[roles[role]]
-         if value in set(table[roles[role]])] if role in roles else [(None, "")]
-        for role in ("col", "row"))
-    if len(across) * len(down) > _MOST:
-        raise InputError(f"{len(across) * len(down)} panels cannot be read, {_MOST} at most: "
-                         "choose runs with Sweep.where, or another col or row")
-    abreast = len(across) if "row" in roles or len(across) <= _ABREAST else (
-        2 if len(across) == 4 else _ABREAST)
-    found = []
-    for place, (low, below) in enumerate(down):
-        for index, (value, title) in enumerate(across):
-            mine = pd.Series(data=True, index=table.index)
-            for role, wanted in (("col", value), ("row", low)):
-                if role in roles:
-                    mine &= table[roles[role]] == wanted
-            if mine.any():
-                row = place if "row" in roles else index // abreast
-                found.append(_Panel(
-                    row, index % abreast, title if place == 0 else "",
-                    below if index == len(across) - 1 else "", table[mine]))
-    return found
 
 
 # --- the figure ----------------------------------------------------------------------------
@@ -524,20 +544,3 @@ def _name_once(axes: Sequence[Axes], along: Sequence[int], across: Sequence[int]
 
 def _title(text: str) -> str:
     return on_lines(short(text).replace("\n", " "), _TITLE)
-
-
-def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],
-         styled: Mapping[tuple[Any, ...], Look]) -> list[Any]:
-    """Make the entries of a legend: colours, and dashes if they have a meaning."""
-    from matplotlib.lines import Line2D
-
-    entries = []
-    if "hue" in roles:
-        first = {key[0]: look for key, look in reversed(list(styled.items()))}
-        entries = [Line2D([], [], label=short(titled(roles["hue"], hue)), **look.line())
-                   for hue, look in reversed(list(first.items()))]
-    if "style" in roles:
-        entries += [Line2D([], [], color=INK, linewidth=1.1, linestyle=dashes(index),
-                           label=short(titled(roles["style"], value)))
-                    for index, value in enumerate(values[roles["style"]])]
-    return entries

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _BINS = 350  # intervals of time on a strip
+_AT_A_TIME = 1000  # links whose loads are added up by interval at a time
 _ROWS, _OF_SEVERAL = 24, 8  # most rows of a strip by default: of one, and of each of several
 _SHADES = {"idle": "#ffffff", "25 %": "#bcd9ea", "50 %": COLOURS[4], "75 %": COLOURS[0],
            "100 %": "#00263f"}
@@ -126,7 +127,7 @@ def link_strips(results: Mapping[str, Result], links: int | None = None, ax: Axe
     time_axis(strips[-1])
     key = [*((label, {"facecolor": shade, "edgecolor": GREY, "linewidth": 0.4})
              for label, shade in _SHADES.items()), ("failed", _FAILED)]
-    add_key(strips[0], key if any(failed.values()) else key[:-1], beside_in=_SHARE_IN)
+    add_key(strips[0], key if any(failed.values()) else key[:-1])
     note = (f"{_in_words(rows, ranked, len(next(iter(used.values()))))}; full: share of the time "
             "at capacity")
     add_note(strips[0].figure.canvas.figure, note) if ax is None else add_note_to(ax, note)
@@ -233,8 +234,6 @@ def _common(names: Sequence[str]) -> str:
 
 # --- strips --------------------------------------------------------------------------------
 
-#: For so many links, loads are added up by interval at a time.
-_AT_A_TIME = 1000
 
 def _new_strips(rows: Sequence[_StripRow], strips: int) -> list[Axes]:
     """Make axes on a new figure, which is wider for long names."""

@@ -13,7 +13,14 @@ from netsim.base.units import Quantity, parse_seconds
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots.bars import total_jct_bars
 from netsim.plots.coflows import ratio_bars, slowdown_bars
-from netsim.plots.curves import active_curves, cdf_curves, decision_marks, timeline
+from netsim.plots.curves import (
+    PARTS,
+    active_curves,
+    cdf_curves,
+    decision_marks,
+    timeline,
+    workload_picture,
+)
 from netsim.plots.edge_gantt import edge_gantt
 from netsim.plots.edge_usage import worker_curves
 from netsim.plots.facets import bar_facets, cdf_facets, line_facets, scatter_facets
@@ -21,11 +28,11 @@ from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
 from netsim.plots.links import link_strips
+from netsim.plots.means import METRICS
 from netsim.plots.rank_gantt import rank_gantt
 from netsim.plots.style import adopt_style, require_matplotlib
 from netsim.plots.topology import topology_picture
-from netsim.plots.varied import METRICS, drawn_together, numbers_among
-from netsim.plots.workloads import PARTS, workload_picture
+from netsim.plots.varied import drawn_together, numbers_among
 from netsim.results.result import EDGE_TABLES, on_edge, policies_of, shares_links
 
 if TYPE_CHECKING:

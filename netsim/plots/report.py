@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 import json
 import math
 import re
@@ -21,10 +20,12 @@ from netsim.base.files import atomic_write, read_text
 from netsim.base.units import format_aligned, format_bytes, format_count, format_number
 from netsim.errors import NetsimError
 from netsim.experiment_file.experiment import Experiment
+from netsim.plots.bars import picture_of
 from netsim.plots.curves import active_counts
+from netsim.plots.means import name_of
 from netsim.plots.pictures import PICTURES, records_lacking
 from netsim.plots.style import WIDTH_IN, looks, require_matplotlib, series_name, series_of, unit_of
-from netsim.plots.varied import METRICS, drawn_together, words
+from netsim.plots.varied import drawn_together, words
 from netsim.results.result import policies_of
 from netsim.studies.comparison import Comparison
 from netsim.studies.sweep_result import Sweep
@@ -118,21 +119,15 @@ def interactive_of(ax: Axes, data: Any, caption: str) -> str:
 
 def _drawn(figure: Figure) -> str:
     """Write a figure as an HTML element."""
-    from matplotlib import rc_context
-
     for artist, label in series_of(figure):
         artist.set_gid(f"series:{label}")
-    file = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "netsim"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    svg = file.getvalue().partition("<!DOCTYPE")[2].partition(">")[2].strip()
+    svg = picture_of(figure, "svg").decode().partition("<!DOCTYPE")[2].partition(">")[2].strip()
     if len(svg) <= _LARGE:
         svg = _SIZE.sub(lambda size: f'width="{_SCALE * float(size[1]):.0f}pt"', svg, count=1)
         # Not ids, which must be unique: a policy has several artists, in several figures.
         return _SERIES.sub(r'<g data-series="\1"', svg)
-    image = io.BytesIO()
-    figure.savefig(image, format="png", metadata={"Software": None})
-    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(image.getvalue()).decode()}">'
+    image = base64.b64encode(picture_of(figure, "png")).decode()
+    return f'<img alt="" src="data:image/png;base64,{image}">'
 
 
 # --- a report ------------------------------------------------------------------------------
@@ -397,11 +392,9 @@ def _heading(name: str, unit: str = "s") -> str:
     """Name a column in words, with its unit if it has times."""
     if name in _NAMES:
         return _NAMES[name].replace("(s)", f"({unit})")
-    if name in METRICS:
-        return f"{METRICS[name]} ({unit})" if name.endswith("_s") else METRICS[name]
     if name.endswith("_gpu_s"):
         return f"{name.removesuffix('_gpu_s')} GPU time ({unit})".replace("_", " ")
-    return f"{words(name[:-2])} ({unit})" if name.endswith("_s") else words(name)
+    return f"{name_of(name)} ({unit})" if name.endswith("_s") else name_of(name)
 
 
 def _in_words(table: pd.DataFrame, baseline: object = "") -> pd.DataFrame:

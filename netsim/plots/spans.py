@@ -112,7 +112,7 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> Spans:
     Computations are known only with the simulated workload. Runs on a cluster or an edge-cloud need
     no recorded coflows.
     """
-    labels = [*labels_of(result).values()]
+    labels = [*job_names(result).values()]
     if on_edge(result.run):
         return Spans(on_lanes(_edge_states(result), most), labels)
     coflows = columns_of(table_of(result, "coflows"), (*_COLUMNS, *_WITH_PARTS))
@@ -146,8 +146,8 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> Spans:
     return Spans(pd.concat([spans, *_parts(spans[is_sent], own)]), labels, things, len(coflows))
 
 
-def labels_of(result: Result) -> dict[int, str]:
-    """Label each job by its number and its name."""
+def job_names(result: Result) -> dict[int, str]:
+    """Name each job by its number and its name."""
     ids, names = (result.jobs[name].tolist() for name in ("job", "name"))
     return {job: f"job {job}" + (f" {name}" if name else "")
             for job, name in zip(ids, names, strict=True)}
@@ -264,7 +264,7 @@ def gpu_spans(result: Result, most: int) -> Spans:
         owner, held["start_s"], held["end_s"], thing=np.arange(len(held)), job=held["job"],
         **{shown: held[shown], "ended": ended}), most)
     total, held = len(held), held.iloc[whole["thing"]]
-    label = whole["job"].map(labels_of(result))
+    label = whole["job"].map(job_names(result))
     parts = []
     for state, columns in STATES.items():  # on the same lanes
         start, stop = (np.clip(nanoseconds(held[name]), whole["start"], whole["stop"])
@@ -463,9 +463,8 @@ def _merged(spans: pd.DataFrame, least: float, seen: float) -> NDArray[np.float6
     return np.array(found).reshape(-1, 4)
 
 
-def add_key(ax: Axes, kinds: Iterable[tuple[str, Mapping[str, Any]]], beside_in: float = 0.0
-            ) -> None:
-    """Add a legend of kinds and their looks; `beside_in` is as for `add_legend`."""
+def add_key(ax: Axes, kinds: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    """Add a legend of kinds and their looks."""
     from matplotlib.patches import Patch
 
-    add_legend(ax, [Patch(label=drawable(kind), **look) for kind, look in kinds], beside_in)
+    add_legend(ax, [Patch(label=drawable(kind), **look) for kind, look in kinds])

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,22 +58,20 @@ _WITHOUT = "work_conservation=none"
 #: Letters from which on labels are broken, and most letters of a line of theirs.
 _BREAK, _LINE = 18, 24
 
+#: Ticks of a logarithmic axis of times: in decades up to 10 s, then 1 min, 10 min, 1 h, 10 h, 1 d.
 _DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000.0,
             *(86400.0 * 10.0**power for power in range(6)))
 
-_BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5)), 20.0, 30.0,
-            120.0, 300.0, 1200.0, 1800.0, 7200.0, 18000.0,
-            *(86400.0 * digit * 10.0**power for power in range(5) for digit in (2, 5)))
+#: More of them, for short axes, by how many times longer the next decade is; and minor ticks.
+_MORE = {10: (2, 5), 6: (2, 3)}
+_BETWEEN = [digit * decade for decade, after in pairwise(_DECADES)
+            for digit in _MORE.get(round(after / decade), ())]
+_MINOR = [digit * decade for decade, after in pairwise(_DECADES)
+          for digit in range(2, 10) if digit * decade < after]
 
 #: Dashes by the value of a further parameter; see `looks`.
 _STYLES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.2, 1, 1.2)),
                             (0, (3, 1, 1, 1, 1, 1)), (0, (1, 2.5)))
-
-#: Minor ticks of a logarithmic axis of times, which fill the steps between `_DECADES`.
-_MINOR = (*(digit * 10.0**power for power in range(-9, 1) for digit in range(2, 10)), 20.0, 30.0,
-          40.0, 50.0, *(60.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, 20, 30, 40, 50)),
-          *(3600.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, 20)),
-          *(86400.0 * n * 10.0**power for power in range(5) for n in range(2, 10)))
 
 #: Share of a line that must lie within this distance of another one, as a share of the height of
 #: the axes, to be hidden by it; and the width that is added to the line for each that hides it.
@@ -381,12 +380,14 @@ def name_axes(ax: Axes, x: str | None = None, y: str | None = None) -> None:
         ax.set_ylabel(drawable(y), fontsize=7.5, color=INK)
 
 
-def add_legend(ax: Axes, handles: Sequence[Any] | None = None, beside_in: float = 0.0) -> None:
+def add_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:
     """Place a legend above the axes, by default with the entries of the axes.
 
-    `beside_in` is the width in inches of the text at the right of the axes.
+    Call it when the texts at the right of the axes are written, as these take room from it.
     """
     own = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
+    ends = [text.get_window_extent().x1 for text in ax.texts if not text.get_clip_on()]
+    beside_in = (max([*ends, ax.bbox.x1]) - ax.bbox.x1) / ax.figure.dpi
     place = ax.get_subplotspec()
     _add_in_rows(ax, own, beside_in, place.get_gridspec().ncols if place else 1,
                  loc="lower right", bbox_to_anchor=(1, 1))
@@ -439,11 +440,11 @@ def colour_bar(shown: Any, axes: Sequence[Axes], **place: Any) -> Colorbar:
     `place` has matplotlib's ``fraction``, ``pad`` and ``aspect``, for figures that netsim has made.
     """
     figure = axes[0].figure.canvas.figure
-    if may_grow(figure):
-        bar: Colorbar = figure.colorbar(shown, ax=list(axes), **place)
-        return bar
     # Axes above and below keep the same width, so that their times stay aligned.
-    return figure.colorbar(shown, cax=axes[-1].inset_axes((1.02, 0.0, 0.03, 1.0)))
+    bar: Colorbar = (figure.colorbar(shown, ax=list(axes), **place) if may_grow(figure) else
+                     figure.colorbar(shown, cax=axes[-1].inset_axes((1.02, 0.0, 0.03, 1.0))))
+    bar.ax.tick_params(labelsize=7, labelcolor=INK)
+    return bar
 
 
 def three_figures(value: float) -> str:

@@ -176,7 +176,6 @@ def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], counts: Mapping[Any, int
     name_axes(ax, "to", "from")
     bar = colour_bar(image, [ax], fraction=0.04, pad=0.02)
     bar.set_label("capacity (Gbps)", fontsize=7.5, color=INK)
-    bar.ax.tick_params(labelsize=7, labelcolor=INK)
     bar.ax.minorticks_off()
     rates = np.unique(cells[~np.isnan(cells)])
     shown = rates if len(rates) <= 4 else rates[[0, -1]]

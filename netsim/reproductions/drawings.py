@@ -14,8 +14,8 @@ import pandas as pd
 from netsim.analysis.intervals import means_of
 from netsim.base.files import read_text
 from netsim.errors import InputError
+from netsim.plots.means import METRICS
 from netsim.plots.style import Look, log_seconds, short
-from netsim.plots.varied import METRICS
 from netsim.reproductions.claims import words
 from netsim.reproductions.reproduction import panels
 from netsim.traces.files import write_text

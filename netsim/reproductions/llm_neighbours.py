@@ -40,6 +40,7 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
     whose values have colours. `name` is the label of the axis, and `among` are all series of the
     figure, if other axes have more of them.
     """
+    from netsim.plots.means import interval_note, long_form
     from netsim.plots.style import (
         INK,
         add_legend,
@@ -50,7 +51,6 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
         name_axes,
         write_beside,
     )
-    from netsim.plots.varied import interval_note
 
     order = {row: place for place, row in enumerate(dict.fromkeys(means[rows]))}
     style = looks(means[series], among)
@@ -76,7 +76,7 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
     name_axes(ax, name)
     if len(style) > 1:
         add_legend(ax)
-    add_note_to(ax, interval_note(means, "ratio"))
+    add_note_to(ax, interval_note(long_form(means, "ratio", runs=means["runs"]), "ratio"))
 
 
 def same_ratios(axes: Sequence[Axes]) -> None:

@@ -11,7 +11,7 @@ import pytest
 import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.network.describe import host_layers
-from netsim.plots.bars import metric_bars, save_plot
+from netsim.plots.bars import save_plot, total_jct_bars
 from netsim.plots.curves import cdf_curves
 from netsim.plots.mapping import mapping_picture
 from netsim.plots.pictures import PICTURES
@@ -120,8 +120,7 @@ def test_of_other_things(name, tmp_path):
         {name: (np.array([[1]]), {"compute": np.array([1.0])})}, 8), tmp_path)
     table = netsim.compare(found, one_port(name), {name: "maxmin"}).table.assign(
         scheme=name, work_conservation="")
-    assert visible(name) in written(metric_bars({name: table, "b": table}, "jct_total_s", name),
-                                    tmp_path)
+    assert visible(name) in written(total_jct_bars({name: table, "b": table}), tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)

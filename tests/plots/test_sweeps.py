@@ -9,7 +9,7 @@ import pytest
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.facets import bar_facets, line_facets
-from netsim.plots.varied import interval_note
+from netsim.plots.means import interval_note, long_form
 
 pytestmark = pytest.mark.usefixtures("matplotlib")
 
@@ -245,6 +245,13 @@ def test_what_cannot_be_drawn():
         line_facets(means(allocator=["a", "b"]))
 
 
+def test_settings_may_have_the_names_of_what_is_drawn():
+    table = means(value=[1, 2], label=["a", "b"])
+    assert lines(line_facets(table)) == {"a": [[1, 2], [2, 4]], "b": [[1, 3], [2, 5]]}
+    assert [bars(ax) for ax in bar_facets(table, hue="label").figure.axes] == [
+        [(1, 2), (1, 3)], [(1, 4), (1, 5)]]
+
+
 def test_an_axes_may_be_given():
     for draw in (line_facets, bar_facets):
         ax = style.new_axes(2.0)
@@ -263,8 +270,10 @@ def test_a_note_says_that_all_seeds_give_the_same():
     table = means(observe_interval=[1e-3, 1e-2], allocator=[PARROT])
     same = table.assign(over_lower_bound_low=table["over_lower_bound"],
                         over_lower_bound_high=table["over_lower_bound"] + 1e-15)
-    assert interval_note(same, "over_lower_bound") == "all 3 seeds give the same"
-    assert interval_note(table, "over_lower_bound").startswith("whiskers: 95 %")
+    notes = [interval_note(long_form(each, "over_lower_bound", runs=each["runs"]),
+                           "over_lower_bound") for each in (same, table)]
+    assert notes[0] == "all 3 seeds give the same"
+    assert notes[1].startswith("whiskers: 95 %")
 
 
 def test_the_lines_of_a_note_are_about_as_long():
