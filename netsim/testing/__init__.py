@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from netsim.base.lazy import listing, loading
 
 if TYPE_CHECKING:
-    from netsim.testing.conformance import check_allocator
+    from netsim.testing.allocators import check_allocator
     from netsim.testing.listing import promises_of
     from netsim.testing.patterns import check_pattern
     from netsim.testing.placements import check_placement
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from netsim.testing.view import make_view
 
 _MODULE_OF = {name: f"netsim.testing.{module}" for name, module in {
-    "check_allocator": "conformance", "check_pattern": "patterns", "check_placement": "placements",
+    "check_allocator": "allocators", "check_pattern": "patterns", "check_placement": "placements",
     "check_scheduler": "schedulers", "check_topology": "topologies", "make_view": "view",
     "networks": "strategies", "promises_of": "listing", "views": "strategies",
     "workloads": "strategies",

@@ -1,4 +1,4 @@
-"""Random problems for allocators, as plain data that can be drawn, printed, varied and shrunk.
+"""Random problems for allocators, as plain data that can be drawn, printed and varied.
 
 Random small workloads are drawn in the same way. Variations of a case must not change the answer.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,14 +18,11 @@ from netsim.errors import InputError
 from netsim.fabric.allocation import Information
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
+from netsim.testing.trial import Pick
 from netsim.testing.view import make_view
 from netsim.workload import JobSpec, Stage, Workload
 
 # --- cases ---------------------------------------------------------------------------------
-
-#: ``pick(low, high)`` returns a whole number from low to high. All draws go through it, so that
-#: one generator serves NumPy and hypothesis, which shrinks towards low.
-Pick = Callable[[int, int], int]
 
 #: Sizes are multiples of this number of bytes. Their eighths are then whole bytes, and sums are
 #: exact whatever the order of addition, so that equal keys stay equal.
@@ -37,11 +34,6 @@ _GROUPS = (None, "a", "b")
 
 #: The function that makes a view, in full, so that a printed call needs nothing but netsim.
 _CALL = "netsim.testing.make_view"
-
-#: Groups of arguments that can be reset to their defaults independently of the others.
-_INDEPENDENT = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",),
-                ("attained", "completed"), ("ahead_s",), ("running",), ("predicted_s",),
-                ("job_group",))
 
 
 @dataclass(frozen=True)
@@ -84,38 +76,6 @@ class Case:
         return [(c, f) for c, sent in enumerate(self.bytes_sent())
                 for f, nbytes in enumerate(sent) if nbytes < self.coflows[c][f][2]]
 
-    def smaller(self) -> Iterator[Case]:
-        """Yield simpler cases: with a coflow or flow less, or with default values of arguments."""
-        if len(self.coflows) > 1:
-            for c in range(len(self.coflows)):
-                kept: dict[str, Any] = {name: _without(getattr(self, name), c) for name in
-                                        ("coflows", "sent", "jobs", "valid_s", "weight",
-                                         "deadline_s")}
-                yield replace(self, **kept)
-        for c, f in self.open_flows():
-            others = [flow for coflow, flow in self.open_flows() if coflow == c and flow != f]
-            if others:
-                part = self.sent[c]
-                yield replace(
-                    self, coflows=_with(self.coflows, c, _without(self.coflows[c], f)),
-                    sent=_with(self.sent, c, part if isinstance(part, float)
-                               else _without(part, f)))
-        for change in self._simplifications():
-            if any(getattr(self, name) != value for name, value in change.items()):
-                yield replace(self, **change)
-
-    def _simplifications(self) -> Iterator[dict[str, Any]]:
-        """Yield groups of default values that are consistent with the other arguments."""
-        defaults, count = self._defaults(), len(self.coflows)
-        times = {"valid_s": defaults["valid_s"], "arrival_s": defaults["arrival_s"], "now": 0.0}
-        yield times | {name: (0.0,) * count for name in (
-            "arrival_s", "attained", "ahead_s", "predicted_s")} | {
-            "jobs": tuple(range(count)), "completed": (0,) * count, "running": ((),) * count,
-            "job_group": (None,) * count}
-        yield times | {"jobs": tuple(sorted(self.jobs))}
-        for names in _INDEPENDENT:
-            yield {name: defaults[name] for name in names}
-
     def _defaults(self) -> dict[str, Any]:
         """The default values of the arguments of `make_view`."""
         count, jobs = len(self.coflows), len(self.arrival_s)
@@ -135,16 +95,6 @@ class Case:
                 text = str(list(value) if isinstance(value, tuple) else value)
                 lines.append(f"{name}=" + text.replace("inf", "float('inf')"))
         return f",\n{' ' * len(_CALL)} ".join(lines) + ")"
-
-
-def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
-    """Drop the entry at one place."""
-    return (*values[:place], *values[place + 1:])
-
-
-def _with(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
-    """Replace the entry at one place."""
-    return (*values[:place], value, *values[place + 1:])
 
 
 def _network_text(network: Topology) -> str:
@@ -167,78 +117,88 @@ def with_capacity(network: Topology, capacity: NDArray[np.float64]) -> Topology:
 
 def draw_network(pick: Pick, min_hosts: int, max_hosts: int) -> BigSwitch:
     """Draw a big switch with unequal ports."""
-    hosts = pick(min_hosts, max_hosts)
-    ports = [_PORT * pick(1, 8) for _ in range(2 * hosts)]
-    return BigSwitch(ports[:hosts], ports[hosts:], loopback_uses_ports=bool(pick(0, 1)))
+    ports = pick.several(min_hosts, max_hosts, lambda: (_PORT * pick(1, 8), _PORT * pick(1, 8)))
+    out, into = map(list, zip(*ports, strict=True))
+    return BigSwitch(out, into, loopback_uses_ports=bool(pick(0, 1)))
+
+
+def check_sends(network: Topology) -> None:
+    """Refuse a network on which no flow can cross a link, as on a single host."""
+    if network.hosts == 1 and not network.loopback_uses_ports:
+        raise InputError(f"network {network.name!r} has one host: no flow crosses a link")
 
 
 def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -> Case:
-    """Draw coflows of several jobs in the middle of a run, possibly with a degraded or failed link.
+    """Draw coflows of several jobs in the middle of a run; links may be degraded or failed.
 
-    It is an InputError if no flow can cross a link, as on a single host.
+    All that belongs to a job or coflow is drawn together, so that Hypothesis can leave it out
+    without a change of what is drawn for others.
     """
-    if network.hosts == 1 and not network.loopback_uses_ports:
-        raise InputError(f"network {network.name!r} has one host: no flow crosses a link")
-    count = pick(1, max_coflows)
-    jobs = pick(1, count)
-    arrival = tuple(np.cumsum([0.25 * pick(0, 4) for _ in range(jobs)]).tolist())
-    owners = [pick(0, jobs - 1) for _ in range(count)]
-    keys = sorted((arrival[job] + 0.25 * pick(0, 4), job) for job in owners)
-    coflows = tuple(_draw_flows(pick, network, max_width) for _ in keys)
-    in_step = pick(0, 1) == 0
-    completed = tuple(pick(0, 3) for _ in range(jobs))
-    now = keys[-1][0] + 0.25 * pick(0, 4)
-    return Case(
-        network=network, coflows=coflows,
-        sent=tuple(pick(0, 7) / 8 if in_step else _draw_sent(pick, flows) for flows in coflows),
-        jobs=tuple(job for _, job in keys), valid_s=tuple(at for at, _ in keys),
-        now=now, weight=tuple(float(pick(1, 3)) for _ in keys),
-        deadline_s=tuple(_draw_deadline(pick, valid, now) for valid, _ in keys),
-        capacity=_draw_degraded(pick, network), arrival_s=arrival, completed=completed,
-        attained=tuple(_draw_nbytes(pick) if z else 0.0 for z in completed),
-        ahead_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)),
-        running=tuple(tuple(pick(0, network.hosts - 1) for _ in range(pick(0, 3)))
-                      for _ in range(jobs)),
-        predicted_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)),
-        job_group=tuple(_GROUPS[pick(0, 2)] for _ in range(jobs)))
+    check_sends(network)
+    capacity, since, in_step = _draw_degraded(pick, network), 0.25 * pick(0, 4), pick(0, 1) == 0
+    jobs = pick.several(1, max_coflows, lambda: _draw_job(pick, network))
+    arrival = np.cumsum([job["arrival_s"] for job in jobs]).tolist()
+    coflows = pick.several(1, max_coflows,
+                           lambda: _draw_coflow(pick, network, max_width, arrival, in_step))
+    coflows.sort(key=lambda coflow: (coflow["valid_s"], coflow["jobs"]))
+    now = coflows[-1]["valid_s"] + since
+    for coflow in coflows:
+        coflow["deadline_s"] = max(now + coflow["deadline_s"], coflow["valid_s"] + 0.125)
+    return Case(network=network, now=now, capacity=capacity, **_columns(coflows),
+                **_columns(jobs) | {"arrival_s": tuple(arrival)})
 
 
-def _draw_flows(pick: Pick, network: Topology, max_width: int) -> tuple[Any, ...]:
-    """Draw flows that cross links. Two of them may have the same pair of hosts."""
-    flows = []
-    for _ in range(pick(1, max_width)):
-        src = pick(0, network.hosts - 1)
-        if network.loopback_uses_ports:
-            dst = pick(0, network.hosts - 1)
-        else:
-            dst = (src + pick(1, network.hosts - 1)) % network.hosts
-        flows.append((src, dst, _draw_nbytes(pick)))
-    return tuple(flows)
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple(row[name] for row in rows) for name in rows[0]}
+
+
+def _draw_degraded(pick: Pick, network: Topology) -> dict[int, float]:
+    """Draw up to two links that have failed, or have half of their capacity."""
+    links = pick.several(0, 2, lambda: pick(0, network.links - 1))
+    return {link: float(network.capacity[link]) * pick(0, 1) / 2 for link in links}
+
+
+def _draw_job(pick: Pick, network: Topology) -> dict[str, Any]:
+    """Draw the arguments of a job, with its arrival after the job before."""
+    completed = pick(0, 3)
+    return {"arrival_s": 0.25 * pick(0, 4), "completed": completed,
+            "attained": _draw_nbytes(pick) if completed else 0.0,
+            "ahead_s": 0.25 * pick(0, 20), "predicted_s": 0.25 * pick(0, 20),
+            "job_group": _GROUPS[pick(0, 2)],
+            "running": tuple(pick(0, network.hosts - 1) for _ in range(pick(0, 3)))}
+
+
+def _draw_coflow(pick: Pick, network: Topology, max_width: int, arrival: Sequence[float],
+                 in_step: bool) -> dict[str, Any]:
+    """Draw the arguments of a coflow, at equal progress of its flows if `in_step`.
+
+    Its deadline is from now on, may have passed, and comes after it becomes valid.
+    """
+    job, eighths = pick(0, len(arrival) - 1), pick(0, 7)
+    coflow = {"jobs": job, "valid_s": arrival[job] + 0.25 * pick(0, 4), "weight": float(pick(1, 3)),
+              "deadline_s": (math.inf, 0.5, 4.0, 0.0, -0.25)[pick(0, 4)]}
+    flows = pick.several(1, max_width, lambda: _draw_flow(pick, network))
+    if in_step:
+        sent: Any = eighths / 8
+    else:  # the last flow is never complete
+        parts = [part for _, part in flows[:-1]] + [eighths]
+        sent = tuple(flow[2] / 8 * part for (flow, _), part in zip(flows, parts, strict=True))
+    return coflow | {"coflows": tuple(flow for flow, _ in flows), "sent": sent}
+
+
+def _draw_flow(pick: Pick, network: Topology) -> tuple[tuple[int, int, float], int]:
+    """Draw a flow that crosses a link, and the eighths of it that it may have sent."""
+    src = pick(0, network.hosts - 1)
+    if network.loopback_uses_ports:
+        dst = pick(0, network.hosts - 1)
+    else:
+        dst = (src + pick(1, network.hosts - 1)) % network.hosts
+    return (src, dst, _draw_nbytes(pick)), pick(0, 8)
 
 
 def _draw_nbytes(pick: Pick) -> float:
     """Draw a size from 64 bytes to about a megabyte, with all magnitudes equally likely."""
     return float(_GRAIN * pick(1, 15) << pick(0, 10))
-
-
-def _draw_sent(pick: Pick, flows: Sequence[tuple[int, int, float]]) -> tuple[float, ...]:
-    """Draw the bytes that each flow has sent, in eighths; the last flow is never complete."""
-    last = len(flows) - 1
-    return tuple(size / 8 * pick(0, 8 if flow < last else 7)
-                 for flow, (_, _, size) in enumerate(flows))
-
-
-def _draw_deadline(pick: Pick, valid: float, now: float) -> float:
-    """Draw a deadline after `valid`, which may have passed, or none."""
-    return max((math.inf, now + 0.5, now + 4.0, now, now - 0.25)[pick(0, 4)], valid + 0.125)
-
-
-def _draw_degraded(pick: Pick, network: Topology) -> dict[int, float]:
-    """Draw a link with 0 to 3 quarters of its capacity in one of three cases, else none."""
-    if pick(0, 2) < 2:
-        return {}
-    link = pick(0, network.links - 1)
-    return {link: float(network.capacity[link]) * pick(0, 3) / 4}
 
 
 # --- workloads -----------------------------------------------------------------------------

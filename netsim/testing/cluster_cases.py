@@ -24,7 +24,7 @@ from netsim.engine.preemption import Preemption
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.mapping import can_hold
 from netsim.simulation.events import FaultEvent
-from netsim.testing.cases import Pick
+from netsim.testing.trial import Pick
 from netsim.workload import History, JobSpec
 
 _QUARTER = 0.25
@@ -123,38 +123,6 @@ class ClusterCase:
         jobs[place] = replace(jobs[place], **changes)
         return replace(self, jobs=tuple(jobs))
 
-    def smaller(self) -> Iterator[ClusterCase]:
-        """Yield simpler cases: with a job, loss, cost, server or GPU less, or with simpler jobs."""
-        if len(self.jobs) > 1:
-            for place in range(len(self.jobs)):
-                yield replace(self, jobs=_without(self.jobs, place))
-        for place in range(len(self.losses)):
-            yield replace(self, losses=_without(self.losses, place))
-        for name in _changed(self.preemption):
-            yield replace(self, preemption=replace(self.preemption,
-                                                   **{name: getattr(_USUAL, name)}))
-        if len(self.gpus) > 1:
-            for server in range(len(self.gpus)):
-                yield self._on(_without(self.gpus, server))
-        for server, count in enumerate(self.gpus):
-            if count > 1:
-                yield self._on((*self.gpus[:server], count - 1, *self.gpus[server + 1:]))
-        for place, job in enumerate(self.jobs):
-            step = max(job.slices, 1)
-            fewer = sorted({step, job.ranks - step} - {0, job.ranks})
-            for name, plain in (*(("ranks", ranks) for ranks in fewer), ("slices", 0),
-                                ("iterations", 1), ("group", 0), ("weight", 1.0),
-                                ("estimate_s", 1.0), ("iteration_s", 1.0), ("arrival_s", 0.0)):
-                if getattr(job, name) != plain:
-                    other = self.with_job(place, **{name: plain})
-                    if other.jobs == tuple(sorted(other.jobs, key=lambda each: each.arrival_s)):
-                        yield other
-
-    def _on(self, gpus: tuple[int, ...]) -> ClusterCase:
-        """Move the case to fewer servers or GPUs, with jobs shrunk to fit."""
-        return replace(self, gpus=gpus, jobs=tuple(_cut(job, gpus) for job in self.jobs),
-                       losses=tuple(loss for loss in self.losses if loss.server < len(gpus)))
-
     def __str__(self) -> str:
         lines = [f"Cluster(gpus={list(self.gpus)})"]
         if changed := _changed(self.preemption):
@@ -172,25 +140,10 @@ def _changed(preemption: Preemption) -> list[str]:
             if getattr(preemption, each.name) != getattr(_USUAL, each.name)]
 
 
-def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
-    """Drop the entry at one place."""
-    return (*values[:place], *values[place + 1:])
-
-
 def _fits(job: Submitted, gpus: Sequence[int]) -> bool:
     """Whether a job fits on idle servers with these GPUs."""
     model = job.spec(0).model
     return job.ranks <= sum(gpus) and (model is None or can_hold(model, gpus))
-
-
-def _cut(job: Submitted, gpus: Sequence[int]) -> Submitted:
-    """Reduce a job to as many of its replicas as fit, or to a single GPU if none does."""
-    step = max(job.slices, 1)
-    for ranks in range(job.ranks, 0, -step):
-        smaller = replace(job, ranks=ranks)
-        if _fits(smaller, gpus):
-            return smaller
-    return replace(job, ranks=1, slices=0)
 
 
 def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
@@ -199,39 +152,44 @@ def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
     `size` is the largest number of servers and of GPUs per server, and half of the largest number
     of jobs. With `slices`, some jobs train models whose replicas consist of slices.
     """
-    servers = pick(1, size)
-    gpus = (pick(1, size),) * servers if pick(0, 1) else tuple(
-        pick(1, size) for _ in range(servers))
-    together = pick(0, 1) == 0
-    jobs = []
-    for _ in range(pick(1, 2 * size)):
-        ranks = sum(gpus) if pick(0, 5) == 5 else pick(1, sum(gpus))
+    gpus = tuple(pick.several(1, size, lambda: pick(1, size)))
+    if pick(0, 1):
+        gpus = gpus[:1] * len(gpus)
+    together, total = pick(0, 3) == 0, sum(gpus)
+
+    def draw_job() -> Submitted:
+        # The range is the same for all clusters: a job keeps its ranks as its cluster shrinks.
+        wanted = pick(1, 2 * size + 1)
+        ranks = min(wanted, total) if wanted <= 2 * size else total
         job = Submitted(ranks, 0.0 if together else _QUARTER * pick(0, 12),
                         _QUARTER * pick(1, 4), pick(1, 9), float(pick(1, 4)), pick(0, 3))
         job = replace(job, weight=1.0 + job.group)  # weights differ as groups do
-        many = pick(1, 2) if slices else 0
-        if many and pick(0, 1) and ranks % many == 0:
-            cut = replace(job, slices=many)
-            job = cut if _fits(cut, gpus) else job
-        jobs.append(job)
+        if many := pick(0, 2) if slices else 0:
+            cut = replace(job, slices=many, ranks=many * max(ranks // many, 1))
+            return cut if _fits(cut, gpus) else job
+        return job
+
+    jobs = pick.several(1, 2 * size, draw_job)
     return ClusterCase(gpus, tuple(sorted(jobs, key=lambda each: each.arrival_s)))
 
 
 def draw_run(pick: Pick, size: int) -> ClusterCase:
-    """Draw jobs on a cluster, options of preemption, and sometimes losses of servers.
+    """Draw jobs on a cluster, options of preemption, and losses of up to two servers.
 
     All times are multiples of a quarter of a second, so that events often coincide.
     """
     case = draw_jobs(pick, size)
-    options = Preemption(("iterations", "fraction")[pick(0, 1)],
-                         on_fault=("iterations", "checkpoint")[pick(0, 1)])
-    if pick(0, 1):
-        options = replace(options, checkpoint_s=_QUARTER * pick(0, 3),
-                          restore_s=_QUARTER * pick(0, 3),
-                          state_bytes=_QUARTER * pick(0, 2) * case.cluster.nic)
-    losses = [Loss(server, at := _QUARTER * pick(1, 12), at + _QUARTER * pick(1, 8))
-              for server in range(len(case.gpus)) if pick(0, 3) == 3] if pick(0, 3) == 3 else []
-    return replace(case, preemption=options, losses=tuple(losses))
+    options = Preemption(
+        ("iterations", "fraction")[pick(0, 1)],
+        on_fault=("iterations", "checkpoint")[pick(0, 1)], checkpoint_s=_QUARTER * pick(0, 3),
+        restore_s=_QUARTER * pick(0, 3), state_bytes=_QUARTER * pick(0, 2) * case.cluster.nic)
+
+    def draw_loss() -> Loss:
+        at = _QUARTER * pick(1, 12)
+        return Loss(pick(0, len(case.gpus) - 1), at, at + _QUARTER * pick(1, 8))
+
+    different = {loss.server: loss for loss in pick.several(0, 2, draw_loss)}
+    return replace(case, preemption=options, losses=tuple(different.values()))
 
 
 @dataclass(frozen=True)
@@ -241,20 +199,6 @@ class Taken:
     case: ClusterCase
     taken: tuple[int, ...]  #: GPUs that other jobs hold
     load: tuple[float, ...]  #: seconds of work promised to each GPU
-
-    def smaller(self) -> Iterator[Taken]:
-        """Yield smaller cases."""
-        for case in self.case.smaller():
-            if case.gpus == self.case.gpus:
-                yield replace(self, case=case)
-            else:
-                total = sum(case.gpus)
-                yield Taken(case, tuple(gpu for gpu in self.taken if gpu < total),
-                            self.load[:total])
-        for place in range(len(self.taken)):
-            yield replace(self, taken=_without(self.taken, place))
-        if any(self.load):
-            yield replace(self, load=(0.0,) * len(self.load))
 
     def __str__(self) -> str:
         return (f"{self.case}\nGPUs {list(self.taken)} are taken, and all have been promised "

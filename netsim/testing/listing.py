@@ -7,12 +7,12 @@ from typing import Any
 
 from netsim.base.values import known_names
 from netsim.errors import InputError
-from netsim.testing import conformance, patterns, placements, schedulers, topologies
-from netsim.testing.conformance import check_allocator
+from netsim.testing import allocators, patterns, placements, schedulers, topologies
 from netsim.testing.trial import Promise
 
 _OF: dict[Callable[..., None], dict[str, Promise[Any]]] = {
-    check_allocator: conformance.PROMISES, patterns.check_pattern: patterns.PROMISES,
+    allocators.check_allocator: allocators.PROMISES,
+    patterns.check_pattern: patterns.PROMISES,
     placements.check_placement: placements.PROMISES,
     schedulers.check_scheduler: schedulers.PROMISES,
     topologies.check_topology: topologies.PROMISES}

@@ -15,7 +15,7 @@ from netsim.base.values import known_names, parents_first
 from netsim.errors import InputError
 from netsim.job import is_ranked
 from netsim.jobs.patterns import PATTERNS, is_ranked_pattern, make_pattern
-from netsim.testing.trial import BrokenPromise, Promise, chosen, hunt_accepted, noted
+from netsim.testing.trial import BrokenPromise, Promise, Trial, check_each, chosen, noted
 from netsim.workload import Flow, Stage
 
 #: Relative error allowed in sums of sizes.
@@ -70,18 +70,14 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
     >>> check_pattern("ring-all-reduce", total=lambda ranks, nbytes: 2 * (ranks - 1) * nbytes)
     """
     tried = list(ranks)
-    hunt_accepted((_Trial(pattern, count, float(nbytes), total, seed) for count in tried),
-                  chosen(PROMISES, promises),
-                  lambda: f"{_describe(pattern)} refuses all of {tried} ranks")
-
-
-def _describe(pattern: Any) -> str:
-    """Describe the pattern with its options, for messages."""
-    return f"pattern {labelled(PATTERNS.to_dict(make_pattern(pattern)))}"
+    if not tried:
+        raise InputError("ranks must have at least one number to try")
+    check_each((_Trial(pattern, count, float(nbytes), total, seed) for count in tried),
+               chosen(PROMISES, promises), f"{tried} ranks")
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Trial(Trial):
     """A pattern under test, for one number of ranks."""
 
     pattern: Any
@@ -92,15 +88,11 @@ class _Trial:
 
     @property
     def subject(self) -> str:
-        return _describe(self.pattern)
+        return f"pattern {labelled(PATTERNS.to_dict(make_pattern(self.pattern)))}"
 
     @property
     def example(self) -> str:
         return f"for {self.ranks} rank{'s' * (self.ranks > 1)} and {self.nbytes:g} bytes"
-
-    def smaller(self) -> Iterator[_Trial]:
-        """Yield nothing: the numbers of ranks are tried in order."""
-        yield from ()
 
     def ask(self, nbytes: float, seed: int) -> Any:
         """Ask a fresh instance for its stages."""

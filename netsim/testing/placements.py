@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,10 +18,11 @@ from netsim.placements.placement import Placement, Room
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.simulation.compatibility import check_policy
 from netsim.testing.cluster_cases import Taken, draw_taken
-from netsim.testing.trial import BrokenPromise, Promise, chosen, hunt_accepted, noted
+from netsim.testing.trial import BrokenPromise, Pick, Promise, Trial, check_drawn, chosen, noted
 from netsim.workload import JobSpec
 
-_LARGEST = 4
+#: The most servers and GPUs per server, and the largest seed of a run.
+_LARGEST, _SEEDS = 4, 99
 _RULE = "breaks a rule"
 
 Ints = NDArray[np.int64]
@@ -47,8 +48,8 @@ def check_placement(placement: Any, *, promises: Iterable[str] | None = None,
     promises : iterable of str, optional
         Names of the promises to check; see `netsim.testing.promises_of`. By default all.
     examples : int
-        Number of random clusters. They grow from one server with one GPU to four servers with four
-        GPUs each.
+        Number of random clusters, from one server with one GPU to four servers with four GPUs
+        each.
     seed : int
         Seed of the examples.
 
@@ -58,30 +59,21 @@ def check_placement(placement: Any, *, promises: Iterable[str] | None = None,
         If a promise is broken, or all examples are refused. The message names the placement and
         the promise, with the smallest example found that shows it. Exceptions of the placement
         itself propagate, with a note of the example.
+    MissingExtraError
+        If hypothesis is not installed.
 
     Examples
     --------
     >>> from netsim.testing import check_placement
     >>> check_placement({"name": "least-busy-servers", "lam": 2}, examples=5)
     """
-    rng = np.random.default_rng(seed)
     slices = getattr(make_placement(placement), "keeps_slices", True)
 
-    def pick(low: int, high: int) -> int:
-        return int(rng.integers(low, high, endpoint=True))
+    def draw(pick: Pick) -> _Trial:
+        seed = pick(0, _SEEDS)
+        return _Trial(placement, draw_taken(pick, _LARGEST, slices), seed)
 
-    def trials() -> Iterator[_Trial]:
-        for example in range(examples):
-            drawn = draw_taken(pick, 1 + _LARGEST * example // examples, slices)
-            yield _Trial(placement, drawn, seed + example)
-
-    hunt_accepted(trials(), chosen(PROMISES, promises),
-                  lambda: f"{_describe(placement)} refuses all of {examples} examples")
-
-
-def _describe(placement: Any) -> str:
-    """Describe the placement with its options, for messages."""
-    return f"placement {labelled(PLACEMENTS.to_dict(make_placement(placement)))}"
+    check_drawn(draw, chosen(PROMISES, promises), examples, seed)
 
 
 class _Watched:
@@ -119,7 +111,7 @@ class _WatchedPick(_Watched):
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Trial(Trial):
     """A placement under test on a cluster."""
 
     placement: Any
@@ -128,17 +120,11 @@ class _Trial:
 
     @property
     def subject(self) -> str:
-        return _describe(self.placement)
+        return f"placement {labelled(PLACEMENTS.to_dict(make_placement(self.placement)))}"
 
     @property
     def example(self) -> str:
         return f"on the example\n{self.drawn}"
-
-    def smaller(self) -> Iterator[_Trial]:
-        for drawn in self.drawn.smaller():
-            trial = replace(self, drawn=drawn)
-            if trial.refusal is None:
-                yield trial
 
     def made(self) -> Placement:
         """Make a fresh instance of the placement."""

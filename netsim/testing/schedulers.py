@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -22,9 +22,10 @@ from netsim.simulation.compatibility import check_policy
 from netsim.simulation.events import changes_of
 from netsim.simulation.faults import Faults, JobsOnServers
 from netsim.testing.cluster_cases import Asked, ClusterCase, Record, audit, draw_run
-from netsim.testing.trial import BrokenPromise, Promise, chosen, hunt_accepted, noted
+from netsim.testing.trial import BrokenPromise, Pick, Promise, Trial, check_drawn, chosen, noted
 
-_LARGEST = 4
+#: The most servers and GPUs per server, and the largest seed of a run.
+_LARGEST, _SEEDS = 4, 99
 #: Iterations that a job makes more, to see whether a scheduler knows of them.
 _MORE = 8
 #: Successive calls, with no job running or still to arrive, after which a scheduler is stuck.
@@ -84,7 +85,7 @@ def check_scheduler(scheduler: Any, *, placement: Any = None,
     promises : iterable of str, optional
         Names of the promises to check; see `netsim.testing.promises_of`. By default all.
     examples : int
-        Number of random examples. They grow from two jobs on one server to eight jobs on four.
+        Number of random examples, from a job on one server to eight jobs on four.
     seed : int
         Seed of the examples.
 
@@ -94,29 +95,19 @@ def check_scheduler(scheduler: Any, *, placement: Any = None,
         If a promise is broken, or all examples are refused. The message names the scheduler and
         the promise, with the smallest example found that shows it. Exceptions of the scheduler
         itself propagate, with a note of the example.
+    MissingExtraError
+        If hypothesis is not installed.
 
     Examples
     --------
     >>> from netsim.testing import check_scheduler
     >>> check_scheduler("fifo", placement="random", examples=5)
     """
-    rng = np.random.default_rng(seed)
+    def draw(pick: Pick) -> _Trial:
+        seed = pick(0, _SEEDS)
+        return _Trial(scheduler, placement, draw_run(pick, _LARGEST), seed)
 
-    def pick(low: int, high: int) -> int:
-        return int(rng.integers(low, high, endpoint=True))
-
-    def trials() -> Iterator[_Trial]:
-        for example in range(examples):
-            case = draw_run(pick, 1 + _LARGEST * example // examples)
-            yield _Trial(scheduler, placement, case, seed + example)
-
-    hunt_accepted(trials(), chosen(PROMISES, promises),
-                  lambda: f"{_describe(scheduler)} refuses all of {examples} examples")
-
-
-def _describe(scheduler: Any) -> str:
-    """Describe the scheduler with its options, for messages."""
-    return f"scheduler {labelled(SCHEDULERS.to_dict(make_scheduler(scheduler)))}"
+    check_drawn(draw, chosen(PROMISES, promises), examples, seed)
 
 
 class _Watched:
@@ -195,7 +186,7 @@ def _snapshot(view: ClusterView) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Trial(Trial):
     """A scheduler under test on an example."""
 
     scheduler: Any
@@ -205,17 +196,11 @@ class _Trial:
 
     @property
     def subject(self) -> str:
-        return _describe(self.scheduler)
+        return f"scheduler {labelled(SCHEDULERS.to_dict(make_scheduler(self.scheduler)))}"
 
     @property
     def example(self) -> str:
         return f"on the example\n{self.case}"
-
-    def smaller(self) -> Iterator[_Trial]:
-        for case in self.case.smaller():
-            trial = replace(self, case=case)
-            if trial.refusal is None:
-                yield trial
 
     @cached_property
     def instance(self) -> Any:

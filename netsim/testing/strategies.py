@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netsim.base.values import known_names
-from netsim.errors import MissingExtraError
 from netsim.fabric.allocation import Information
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
-from netsim.testing.cases import Pick, draw_case, draw_network, draw_workload
+from netsim.testing.cases import draw_case, draw_network, draw_workload
+from netsim.testing.trial import Pick, drawn
 from netsim.workload import Workload
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn, SearchStrategy
+    from hypothesis.strategies import SearchStrategy
 
 
 @known_names
@@ -30,7 +30,7 @@ def networks(*, min_hosts: int = 2, max_hosts: int = 4) -> SearchStrategy[BigSwi
     MissingExtraError
         If hypothesis is not installed; the other strategies raise it too.
     """
-    return _drawn(draw_network, min_hosts, max_hosts)
+    return drawn(lambda pick: draw_network(pick, min_hosts, max_hosts))
 
 
 @known_names
@@ -55,7 +55,7 @@ def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: i
         where = draw_network(pick, 2, 4) if network is None else network
         return draw_case(pick, where, max_coflows, max_width).view(information)
 
-    return _drawn(draw_view)
+    return drawn(draw_view)
 
 
 @known_names
@@ -76,18 +76,4 @@ def workloads(hosts: int = 2, *, max_jobs: int = 4, chains: bool = False
     chains : bool
         Draw only chains of explicit coflows, with rank r placed on host r.
     """
-    return _drawn(draw_workload, hosts, max_jobs, chains)
-
-
-def _drawn(function: Any, *arguments: Any) -> SearchStrategy[Any]:
-    """Make a strategy that calls a function of a `Pick`."""
-    try:
-        from hypothesis import strategies
-    except ImportError:
-        raise MissingExtraError("hypothesis", "test") from None
-
-    @strategies.composite
-    def build(draw: DrawFn) -> Any:
-        return function(lambda low, high: draw(strategies.integers(low, high)), *arguments)
-
-    return build()
+    return drawn(lambda pick: draw_workload(pick, hosts, max_jobs, chains))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from netsim.base.values import known_names
 from netsim.errors import InputError
 from netsim.network import Topology, from_networkx, read_network
-from netsim.testing.trial import BrokenPromise, Promise, chosen, hunt, noted
+from netsim.testing.trial import BrokenPromise, Promise, Trial, check_each, chosen, noted
 
 Ints = NDArray[np.int64]
 
@@ -69,11 +69,11 @@ def check_topology(network: Topology | str | Path | Callable[[], Topology], *,
     given = given() if callable(given) else given
     if not isinstance(given, Topology):
         raise AssertionError(f"{given!r} is not a network: it must derive from netsim.Topology")
-    hunt([_Trial(given, symmetric, pairs, seed)], chosen(PROMISES, promises))
+    check_each([_Trial(given, symmetric, pairs, seed)], chosen(PROMISES, promises))
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Trial(Trial):
     """A network under test."""
 
     network: Topology
@@ -88,10 +88,6 @@ class _Trial:
     @property
     def example(self) -> str:
         return f"of {self.network!r}"
-
-    def smaller(self) -> Iterator[_Trial]:
-        """Yield nothing: faults are looked for in order, so the first one is the simplest."""
-        yield from ()
 
     @cached_property
     def graph(self) -> nx.Graph:

@@ -1,57 +1,92 @@
-"""Search for a broken promise, and the smallest example that shows it; an allocator on one view."""
+"""Trials of policies, patterns and networks: check promises, and find the smallest example."""
 
 from __future__ import annotations
 
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from random import Random
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from netsim.base.values import as_collection, as_whole
+from netsim.errors import InputError, MissingExtraError, UnknownNameError
 
-from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.base.values import as_collection
-from netsim.errors import InputError, UnknownNameError
-from netsim.fabric.allocation import Allocation
-from netsim.fabric.allocator import Allocator
-from netsim.fabric.records import DUST
-from netsim.fabric.view import FabricView
-from netsim.testing.cases import Case
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
 
-Floats = NDArray[np.float64]
+Drawn = TypeVar("Drawn")
 
 
-# --- the search ----------------------------------------------------------------------------
-class Shrinkable(Protocol):
-    """A policy, pattern or network under test, and an example to test it on.
+# --- examples that Hypothesis draws --------------------------------------------------------
+class Pick:
+    """Draws of Hypothesis, which shrinks to the lowest numbers and the shortest lists."""
+
+    def __init__(self, draw: DrawFn) -> None:
+        from hypothesis import strategies
+
+        self._draw, self._strategies = draw, strategies
+
+    def __call__(self, low: int, high: int) -> int:
+        """Draw a whole number from low to high."""
+        return self._draw(self._strategies.integers(low, high))
+
+    def several(self, low: int, high: int, one: Callable[[], Drawn]) -> list[Drawn]:
+        """Draw a list of low to high entries, by a function that draws one."""
+        # Hypothesis leaves out an entry, drawn by one strategy, as it lowers their number. From its
+        # own lists it leaves out only entries that take few draws.
+        entry = self._strategies.none().map(lambda _: one())
+        return [self._draw(entry) for _ in range(self(low, high))]
+
+
+def drawn(function: Callable[[Pick], Drawn]) -> SearchStrategy[Drawn]:
+    """Make a strategy that calls a function of a `Pick`."""
+    try:
+        from hypothesis import strategies
+    except ImportError:
+        raise MissingExtraError("hypothesis", "test") from None
+
+    @strategies.composite
+    def build(draw: DrawFn) -> Drawn:
+        return function(Pick(draw))
+
+    return build()
+
+
+# --- trials and promises -------------------------------------------------------------------
+class Trial(ABC):
+    """Something under test, and an example to test it on.
 
     Messages name the subject, as ``"allocator maxmin"``, and end with the example, as ``"on the
     view"`` and the call that makes it.
     """
 
     @property
-    def subject(self) -> str: ...
+    @abstractmethod
+    def subject(self) -> str:
+        """The policy, pattern or network with its options."""
 
     @property
-    def example(self) -> str: ...
-
-    def smaller(self) -> Iterator[Self]:
-        """Yield trials on smaller examples, the smallest first."""
-
-
-class Refusable(Shrinkable, Protocol):
-    """A trial whose example the thing under test may refuse."""
+    @abstractmethod
+    def example(self) -> str:
+        """The example in words."""
 
     @property
     def refusal(self) -> InputError | None:
-        """The error with which the thing under test refuses the example; None if it accepts it."""
+        """The error with which the subject refuses the example; None if it accepts it."""
+        return None
 
 
-T = TypeVar("T", bound=Shrinkable)
+class BrokenPromise(Exception):
+    """A broken promise, and the trial that shows it; functions that find faults may raise it."""
 
-R = TypeVar("R", bound=Refusable)
+    def __init__(self, trial: Trial, promise: str, fault: str) -> None:
+        super().__init__(f"{trial.subject} {promise}: {fault}, {trial.example}")
+        self.promise = promise
+
+
+T = TypeVar("T", bound=Trial)
 
 
 class Promise(NamedTuple, Generic[T]):
@@ -78,69 +113,107 @@ def chosen(promises: Promises[T], names: Iterable[str] | None) -> Promises[T]:
     return {name: promise for name, promise in promises.items() if name in given}
 
 
-class BrokenPromise(Exception):
-    """A broken promise and the trial that shows it; functions that find faults may raise it."""
+# --- the search for a broken promise -------------------------------------------------------
+def check_drawn(draw: Callable[[Pick], T], promises: Promises[T], examples: int, seed: int) -> None:
+    """Check promises on trials that Hypothesis draws, and shrinks once a promise is broken.
 
-    def __init__(self, trial: Shrinkable, promise: str, fault: str) -> None:
-        super().__init__(f"{trial.subject} {promise}: {fault}, {trial.example}")
-        self.trial: Any = trial
-        self.promise = promise
-
-
-def hunt(trials: Iterable[T], promises: Promises[T]) -> None:
-    """Check promises on trials until one is broken.
-
-    The AssertionError has the smallest example found that breaks the same promise.
+    The AssertionError has the smallest example found that breaks the same promise. An exception of
+    the subject is raised with the smallest example on which it has the same type.
     """
-    for trial in trials:
-        broken = _find_broken(trial, promises)
-        if broken is not None:
-            raise AssertionError(str(_smallest(broken, promises))) from None
+    examples = as_whole(examples, "examples", 1)
+    trials, search = drawn(draw), _Search(promises)  # first: without Hypothesis, it says so
+    from hypothesis import Phase, currently_in_test_context, errors, find, settings
 
+    def hunt() -> None:
+        find(trials, search.finds_fault, random=Random(seed), settings=settings(
+            max_examples=examples, phases=(Phase.generate, Phase.shrink), database=None,
+            deadline=None))
 
-def hunt_accepted(trials: Iterable[R], promises: Promises[R], all_refused: Callable[[], str]
-                  ) -> None:
-    """Check promises as `hunt` does, on the trials whose examples are not refused.
-
-    It is an AssertionError if all are refused; `all_refused` returns the beginning of its message.
-    """
-    refusals: list[InputError] = []
-    accepted = 0
-
-    def sieved() -> Iterator[R]:
-        nonlocal accepted
-        for trial in trials:
-            if (refusal := trial.refusal) is not None:
-                refusals.append(refusal)
-                continue
-            accepted += 1
-            yield trial
-
-    hunt(sieved(), promises)
-    if not accepted:
-        last = f", the last with: {refusals[-1]}" if refusals else ""
-        raise AssertionError(f"{all_refused()}{last}")
-
-
-def _find_broken(trial: T, promises: Promises[T]) -> BrokenPromise | None:
-    """Find the first promise that a trial breaks, if any."""
     try:
-        for promise in promises.values():
+        with _nothing_stored():
+            if currently_in_test_context():
+                # Hypothesis does not search within a test that it runs. A thread is outside of it.
+                with ThreadPoolExecutor(1) as outside:
+                    outside.submit(hunt).result()
+            else:
+                hunt()
+    except errors.NoSuchExample:
+        pass
+    except errors.Flaky:
+        # What is not deterministic may keep its promises when an example is tried again.
+        if search.fault is None:
+            raise
+    search.report(f"{examples} examples")
+
+
+@contextmanager
+def _nothing_stored() -> Iterator[None]:
+    """Keep Hypothesis from making a folder for the numbers that it reads in a user's modules."""
+    from hypothesis.configuration import set_hypothesis_home_dir, storage_directory
+
+    home: Any = storage_directory(intent_to_write=False)
+    set_hypothesis_home_dir(os.devnull)
+    try:
+        yield
+    finally:
+        set_hypothesis_home_dir(getattr(home, "path", home))  # a path, in earlier versions
+
+
+def check_each(trials: Iterable[T], promises: Promises[T], all_of: str = "") -> None:
+    """Check promises on the given trials, up to the first that breaks one.
+
+    `all_of` names the examples in the message if all are refused.
+    """
+    search = _Search(promises)
+    any(map(search.finds_fault, trials))
+    search.report(all_of)
+
+
+class _Search(Generic[T]):
+    """A search for a trial that breaks a promise, or for an exception of the subject."""
+
+    def __init__(self, promises: Promises[T]) -> None:
+        self._promises = promises
+        self.fault: Exception | None = None  #: the latest, of the same kind as the first
+        self._accepted = False
+        self._refused: T | None = None  #: the last trial whose example was refused
+
+    def finds_fault(self, trial: T) -> bool:
+        """Whether a trial shows a fault; once one was found, whether it shows one of that kind."""
+        for name, promise in self._promises.items():
+            fault = self._fault_in(trial, promise)
+            if fault is not None and (self.fault is None or _kind(fault) == _kind(self.fault)):
+                # The smallest example is to show this fault; other promises would only take time.
+                self.fault, self._promises = fault, {name: promise}
+                return True
+        return False
+
+    def _fault_in(self, trial: T, promise: Promise[T]) -> Exception | None:
+        """The fault of a trial that breaks a promise, or the exception of its subject."""
+        try:
+            if trial.refusal is not None:
+                self._refused = trial
+                return None
+            self._accepted = True
             fault = promise.find_fault(trial)
-            if fault:
-                return BrokenPromise(trial, promise.broken, fault)
-    except BrokenPromise as broken:
-        return broken
-    return None
+        except Exception as error:  # the subject may raise anything
+            return error
+        return BrokenPromise(trial, promise.broken, fault) if fault else None
+
+    def report(self, all_of: str) -> None:
+        """Raise the exception that was found, or an AssertionError for a broken promise."""
+        if isinstance(self.fault, BrokenPromise):
+            raise AssertionError(str(self.fault))
+        if self.fault is not None:
+            raise self.fault
+        if self._refused is not None and not self._accepted:
+            raise AssertionError(f"{self._refused.subject} refuses all of {all_of}, the last with: "
+                                 f"{self._refused.refusal}")
 
 
-def _smallest(broken: BrokenPromise, promises: Promises[Any]) -> BrokenPromise:
-    """Shrink a trial as long as it breaks the same promise."""
-    for smaller in broken.trial.smaller():
-        again = _find_broken(smaller, promises)
-        if again is not None and again.promise == broken.promise:
-            return _smallest(again, promises)
-    return broken
+def _kind(fault: Exception) -> str | type[Exception]:
+    """The promise that is broken, or the type of another exception."""
+    return fault.promise if isinstance(fault, BrokenPromise) else type(fault)
 
 
 @contextmanager
@@ -151,127 +224,3 @@ def noted(note: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(note)
         raise
-
-
-# --- trials --------------------------------------------------------------------------------
-
-#: The message about an allocator whose answer is not valid.
-MISFIT = "does not return an Allocation that fits the view"
-
-
-Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """An allocator under test on a view, and on variations of it that must give the same answer.
-
-    A fresh instance of the policy is made for each call.
-    """
-
-    policy: Policy
-    case: Case
-    seed: int  #: of the variations
-
-    @property
-    def subject(self) -> str:
-        """The allocator with its options, as messages name it."""
-        options = ALLOCATORS.to_dict(self.allocator)
-        name = options.pop("name")
-        given = ", ".join(f"{option}={value!r}" for option, value in options.items())
-        return f"allocator {name}{f' ({given})' if given else ''}"
-
-    @property
-    def example(self) -> str:
-        """The view, as the call that makes it."""
-        return f"on the view\n{self.case}"
-
-    def smaller(self) -> Iterator[Trial]:
-        """Yield trials on smaller views."""
-        for case in self.case.smaller():
-            yield replace(self, case=case)
-
-    @cached_property
-    def allocator(self) -> Allocator:
-        """An instance of the allocator, used only to read what it declares."""
-        return make_allocator(self.policy)
-
-    @cached_property
-    def view(self) -> FabricView:
-        """A view to inspect; the allocator never sees it."""
-        return self.case.view()
-
-    @cached_property
-    def answer(self) -> Floats:
-        """Rate of each flow, in bytes per second."""
-        return self.rates(self.case)
-
-    @cached_property
-    def revisit_at(self) -> float:
-        """Instant at which the allocator asks to be woken; inf if it does not."""
-        return self.ask(self.case.view(self.allocator.information, self.allocator.sees_running)
-                        ).revisit_at
-
-    def rng(self) -> np.random.Generator:
-        """Make the random generator of variations, with the same seed for all promises."""
-        return np.random.default_rng(self.seed)
-
-    def ask(self, view: FabricView) -> Allocation:
-        """Ask a fresh instance for its allocation; its exceptions get a note of the case."""
-        with noted(self.example):
-            return make_allocator(self.policy).allocate(view)
-
-    def rates(self, case: Case) -> Floats:
-        """The rates that the allocator gives in a case; see `allocation`."""
-        return case.view(self.allocator.information, self.allocator.sees_running).rates(
-            self.allocation(case))
-
-    def allocation(self, case: Case) -> Allocation:
-        """The allocation in a case; BrokenPromise is raised if it does not fit the view."""
-        other = replace(self, case=case)
-        view = case.view(self.allocator.information, self.allocator.sees_running)
-        allocation = other.ask(view)
-        fault = _misfit(view, allocation)
-        if fault:
-            raise BrokenPromise(other, MISFIT, fault)
-        return allocation
-
-    def difference(self, other: Case, what: str, *, factor: float = 1.0,
-                   places: list[int] | None = None) -> str | None:
-        """Describe how the answer to an equivalent case differs; None if it does not.
-
-        `what` describes the variation, and `factor` is that by which it scales rates. `places` has
-        the index of each flow of the other case in this trial's view.
-        """
-        expected = factor * (self.answer if places is None else self.answer[places])
-        rates = self.rates(other)
-        slack = DUST * factor * self.view.capacity.max()
-        if np.allclose(rates, expected, rtol=0, atol=slack):
-            return None
-        return f"flows get {listed(rates)} bytes/s and not {listed(expected)} {what}"
-
-
-def _misfit(view: FabricView, allocation: Allocation) -> str | None:
-    """Describe the fault in the form of an allocation, if there is one."""
-    if not isinstance(allocation, Allocation):
-        return f"it returned {type(allocation).__name__}, not an Allocation"
-    if not allocation.revisit_at > view.now:
-        return f"it asks to be woken at {allocation.revisit_at!r} s, not after now, {view.now!r} s"
-    if view.uses_sizes(allocation):
-        return 'it returned shares or MADD, which use sizes, but declares that it is agnostic'
-    if allocation.service is not None and len(allocation.service.order) != len(view):
-        return f"it returned a service of {len(allocation.service.order)} coflows, not {len(view)}"
-    for form, entries in (("order", len(view)), ("rates", view.flows), ("shares", len(view)),
-                          ("weights", view.flows), ("coflow_weights", len(view))):
-        values = getattr(allocation, form)
-        if values is not None and values.shape != (entries,) and not (
-                form == "weights" and values.ndim == 0):
-            return f"it returned {form} of shape {values.shape}, not ({entries},)"
-        if values is not None and not np.all(np.isfinite(values) & (values >= 0)):
-            return f"it returned the {form} {listed(values)}, not all finite and at least 0"
-    return None
-
-
-def listed(values: Floats) -> str:
-    """Format numbers with nine digits."""
-    return "[" + ", ".join(f"{value:.9g}" for value in values) + "]"

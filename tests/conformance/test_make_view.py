@@ -8,7 +8,7 @@ from hypothesis import Phase, find, given, settings
 
 import netsim
 from netsim.errors import AllocationError, InputError, MissingExtraError, UnknownNameError
-from netsim.testing import check_allocator, make_view, networks, views, workloads
+from netsim.testing import check_allocator, check_pattern, make_view, networks, views, workloads
 from tests.examples import examples
 
 NET = netsim.big_switch(4, 100.0)
@@ -189,8 +189,9 @@ def test_strategies_reach_the_odd_cases(strategy, holds):
                                             phases=[Phase.generate]))
 
 
-def test_the_strategies_alone_need_hypothesis(monkeypatch):
+def test_what_is_drawn_needs_hypothesis(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
-    with pytest.raises(MissingExtraError, match="hypothesis is not installed"):
-        views()
-    check_allocator("maxmin", examples=2)
+    for draw in (views, lambda: check_allocator("maxmin", examples=2)):
+        with pytest.raises(MissingExtraError, match="hypothesis is not installed"):
+            draw()
+    check_pattern("ring-all-reduce")

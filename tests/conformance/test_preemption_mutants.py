@@ -123,13 +123,14 @@ def faults_cost_nothing(patch):
 ENGINE = "is run against the rules, by a fault of netsim: "
 MUTANTS = [
     (free_before_saved, SRTF, ENGINE + "job . gets GPU . at .* s, which job . holds"),
-    (kept_rounded_up, SRTF, ENGINE + "job . keeps . iterations, not "),
+    (kept_rounded_up, SRTF, ENGINE + "job . (keeps . iterations, not|ends with .* of) "),
     (kept_is_forgotten, SRTF, ENGINE + "job . keeps 0 iterations, not "),
     (restore_not_paid, SRTF, ENGINE + "job . pays 0 s at .* s, not .* s, to go on"),
     (restore_of_nothing, SLICES, ENGINE + "job . pays .* s at .* s, not 0 s, to go on"),
     (checkpoint_of_nothing, QUANTA, ENGINE + "job . pays .* s at .* s, not 0 s, to save"),
     (state_not_moved, SLICES, ENGINE + "job . pays .* s at .* s, not .* s, to go on"),
-    (decisions_before_ends, SRTF, ENGINE + "there are two decisions at "),
+    (decisions_before_ends, SRTF,
+     ENGINE + "(there are two decisions at |job . holds GPU . after its server was lost)"),
     (decision_per_event, SRTF, ENGINE + "there are two decisions at "),
     (old_wakes, SLICES, ENGINE + "there is a decision at .* s, when nothing happens"),
     (no_wakes, SLICES, ENGINE + "nothing is decided at .* s, as was asked for"),

@@ -337,7 +337,7 @@ class Refusing(InTurn):
 
 
 BROKEN = [
-    (Again, "breaks a rule: scheduler Again starts the job with index 0, job 0, which is not wait"),
+    (Again, "breaks a rule: scheduler Again starts the job with index ., job ., which is not wait"),
     (Everywhere, "breaks a rule: scheduler Everywhere gives job . GPUs that are taken"),
     (Piecemeal, "breaks a rule: scheduler Piecemeal gives job . the GPUs .*; it needs 2"),
     (lambda: None, "must return pairs"),
