@@ -310,16 +310,26 @@ class Consolidated:
                ) -> Ints | None:
         """Choose the candidates on the fewest servers; None if they do not suffice."""
         free = np.bincount(cluster.server_of[candidates], minlength=cluster.servers)
-        most = np.cumsum(np.sort(cluster.gpus)[::-1])
         taken: list[Ints] = []
         need = job.ranks
-        for _ in range(int(np.searchsorted(most, need)) + 1):
+        for _ in range(_servers_needed(cluster, job)):
             enough = np.flatnonzero(free >= need)
-            server = (enough[np.argmin(free[enough])] if len(enough) else np.argmax(free))
-            own = candidates[cluster.server_of[candidates] == server][:need]
-            taken.append(own)
+            server = (enough[np.argmin(free[enough])] if need > 0 and len(enough) else
+                      np.argmax(free))
+            taken.append(candidates[cluster.server_of[candidates] == server])
             free[server] = 0
-            need -= len(own)
-            if not need:
-                return first_of(cluster, job, np.concatenate(taken))
+            need -= len(taken[-1])
+            if need <= 0 and (found := first_of(cluster, job, np.concatenate(taken))) is not None:
+                return found
         return None
+
+
+def _servers_needed(cluster: Cluster, job: JobSpec) -> int:
+    """Count the servers on which a job fits if all of their GPUs are free, the largest ones."""
+    largest = np.argsort(-cluster.gpus, kind="stable")
+    count = int(np.searchsorted(np.cumsum(cluster.gpus[largest]), job.ranks)) + 1
+    if job.model is not None and is_sliced(job.model):
+        while count < cluster.servers and first_of(cluster, job, np.flatnonzero(np.isin(
+                cluster.server_of, largest[:count]))) is None:
+            count += 1
+    return count

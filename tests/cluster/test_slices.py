@@ -81,3 +81,12 @@ def test_few_servers_are_more_where_slices_need_them():
     scope = make_placement("least-busy-servers").scope(cluster, job, np.zeros(10))
     assert sorted(scope.tolist()) == list(range(10))
     assert first_of(cluster, job, scope).tolist() == [6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(("gpus", "ranks"), [([2, 3], 4), ([3, 3, 3], 6)])
+def test_consolidated_counts_servers_on_which_slices_fit(gpus, ranks):
+    """Replicas of two slices: a server of three GPUs holds one; jobs waited forever for more."""
+    model = ParallelModel([ModelStage(ranks // 2, slices=2)])
+    job = JobSpec(0, model=model, compute_s=1.0)
+    result = netsim.simulate(netsim.Cluster(gpus=gpus), [job], placement="consolidated")
+    assert result.jobs["finish_s"].notna().all()

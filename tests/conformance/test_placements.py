@@ -12,20 +12,13 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.placements.placement import FirstFit, first_of
 from netsim.placements.registry import PLACEMENTS
 from netsim.testing import check_placement
-from tests.examples import ALL, examples
+from tests.examples import examples
 
 OPTIONS = ["least-busy-servers:lam=2", "mapped:servers=most", "mapped:servers=least",
            "mapped:mapping=random", "mapped:mapping=round-robin", "random:seed=3"]
 
 
-#: A fault that enough examples show: `Consolidated` counts GPUs where slices need whole servers.
-WAITS = pytest.mark.xfail(ALL, reason="slices may need more servers than their GPUs do",
-                          strict=True, raises=AssertionError)
-
-
-@pytest.mark.parametrize("placement", [
-    pytest.param(name, marks=WAITS if name == "consolidated" else ())
-    for name in [*PLACEMENTS, *OPTIONS]])
+@pytest.mark.parametrize("placement", [*PLACEMENTS, *OPTIONS])
 def test_keeps_its_promises(placement):
     check_placement(placement, examples=examples(25))
 
