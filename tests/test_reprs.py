@@ -4,6 +4,7 @@ import math
 
 import networkx
 import numpy as np
+import pandas
 import simpy
 
 import netsim
@@ -52,6 +53,8 @@ def swept():
 LARGE = {
     "Allocation": lambda: netsim.Allocation(np.arange(float(MANY))),
     "BigSwitch": lambda: netsim.big_switch(MANY),
+    "Calibration": lambda: netsim.Calibration(
+        {"kind": "big-switch"}, *[pandas.DataFrame({"a": range(MANY)})] * 2, {}),
     "Cluster": lambda: netsim.Cluster(gpus=[8] * MANY),
     "Comparison": compared,
     "EdgeCloud": netsim.draw_edge_cloud,

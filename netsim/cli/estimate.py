@@ -152,6 +152,10 @@ def _print(table: pd.DataFrame) -> None:
                    "current folder.")
 @click.option("--collective", metavar="NAME",
               help="What outputs of nccl-tests are about, if they do not say so.")
+@click.option("--ranks", type=click.IntRange(min=2),
+              help="Number of ranks, if outputs lack the lines '# Rank'.")
+@click.option("--per-server", type=click.IntRange(min=1),
+              help="Ranks of each server, with --ranks; by default all of them.")
 @click.option("--algorithm", metavar="NAME",
               help="Algorithm of all collectives; by default the first usual one that is fast "
                    "enough.")
@@ -159,7 +163,8 @@ def _print(table: pd.DataFrame) -> None:
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw predicted beside measured times as a .png, .pdf or .svg.")
 def calibrate(measured: tuple[str, ...], network: str, out: str | None, collective: str | None,
-              algorithm: str | None, as_json: bool, plot: str | None) -> None:
+              ranks: int | None, per_server: int | None, algorithm: str | None, as_json: bool,
+              plot: str | None) -> None:
     """Fit a network to measured times of collectives or flows.
 
     Every third size is held out: it enters no fit, and shows how well others are predicted.
@@ -175,13 +180,15 @@ def calibrate(measured: tuple[str, ...], network: str, out: str | None, collecti
     if plot is not None:
         check_picture_file(plot, "--plot")
     with question_units():
-        found = fit(measured, network, collective=collective, algorithm=algorithm)
+        found = fit(measured, network, collective=collective, ranks=ranks, per_server=per_server,
+                    algorithm=algorithm)
     path = out or f"{Path(network).stem}-calibrated.toml"
-    found.write(path)
+    found.save(path)
     if as_json:
         echo_json({"held_out_error": found.held_out_error, "network": path,
-                   "errors": found.errors.to_dict("records"),
-                   "parameters": found.parameters.to_dict("records"),
+                   "errors": found.errors.astype(object).where(found.errors.notna(), None).to_dict(
+                       "records"),
+                   "patterns": found.patterns, "parameters": found.parameters.to_dict("records"),
                    "rows": found.rows.to_dict("records")})
     else:
         _print_calibration(found)
@@ -202,10 +209,13 @@ _MOST_ROWS = 40
 def _print_calibration(found: Calibration) -> None:
     from netsim.base.units import format_seconds, format_size
     from netsim.cli.tables import print_table
+    from netsim.studies.calibration import inline
 
-    errors = found.errors
-    every = -(-len(found.rows) // _MOST_ROWS)
-    rows = found.rows[::every]
+    errors, every = found.errors, -(-len(found.rows) // _MOST_ROWS)
+    every += every > 1 and every % 3 == 0  # so that held-out points are among them
+    out = found.rows[found.rows["held_out"]]
+    worst = (out["ratio"] - 1).abs().idxmax() if len(out) else 0
+    rows = found.rows[(found.rows.index % every == 0) | (found.rows.index == worst)]
     print_table({"measured": [f"{name} of {ranks}" for name, ranks in
                               zip(rows["collective"], rows["ranks"], strict=True)],
                  "algorithm": list(rows["algorithm"]),
@@ -215,7 +225,8 @@ def _print_calibration(found: Calibration) -> None:
                  "ratio": [f"{ratio:.2f}" for ratio in rows["ratio"]],
                  "": ["held out" if out else "" for out in rows["held_out"]]}, texts=2)
     echo("" if every == 1 else
-         f"\n(every {every}th of {len(found.rows):,} points; --json has all)\n")
+         f"\n(every {every}th of {len(found.rows):,} points, and the worst of those held out; "
+         "--json has all)\n")
     print_table({"sizes": list(errors["sizes"]),
                  "fitted\npoints": [str(count) for count in errors["fitted"]],
                  "held out\npoints": [str(count) for count in errors["held_out"]],
@@ -233,6 +244,8 @@ def _print_calibration(found: Calibration) -> None:
     if len(left):
         echo("\nnot determined: " + ", ".join(
             f"{name} of {of}" for name, of in zip(left["parameter"], left["of"], strict=True)))
+    for name, pattern in found.patterns.items():
+        echo(f"\n{name} was fitted as {inline(pattern)}")
 
 
 def _percent(values: pd.Series) -> list[str]:

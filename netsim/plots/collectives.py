@@ -140,7 +140,8 @@ def calibration_curves(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     log_seconds(upper.yaxis)
     for each in (upper, *lower):
         dress(each, "both")
-    name_axes(upper, "" if lower else "size", "time: lines predicted,\ndots measured")
+    name_axes(upper, "" if lower else "size",
+              "time: lines predicted,\ndots measured (filled: held out)")
     for below in lower:
         below.axhline(1.0, color="0.4", linewidth=0.8)
         name_axes(below, "size", "ratio")

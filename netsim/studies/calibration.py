@@ -2,15 +2,16 @@
 
 Of each measurement, every third size is held out: it enters no fit. To the others, parameters are
 fitted by least squares of the logarithms of predicted over measured times, with less weight for
-outliers. For a collective alone on the network, `_Alone` computes the times that a run would give;
-flows that meet are simulated. The predictions that users see are all simulated, on the network as
-it is written.
+outliers. For a collective alone on the network, `_Alone` computes the times that a run gives, if
+flows spread over all paths; flows that meet are simulated.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -23,12 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim._version import __version__
+from netsim.base.brief import brief
 from netsim.base.files import atomic_write
 from netsim.base.lazy import pd
-from netsim.errors import InputError, MissingExtraError
+from netsim.base.units import format_size
+from netsim.base.values import known_names
+from netsim.errors import InputError, MissingExtraError, NetsimWarning
 from netsim.jobs.patterns import make_pattern
 from netsim.network import Topology
-from netsim.network.files import make_network, network_description, read_network
+from netsim.network.files import make_network, network_description
 from netsim.network.wire import Protocol, messages_of
 from netsim.network.wired import wired
 from netsim.simulation.simulation import simulate
@@ -48,8 +52,13 @@ _FEWEST, _LIMITS, _ENOUGH = 4, 24, 40
 #: Residuals (of logarithms) beyond this count less.
 _OUTLIER = 0.1
 
-#: The part of its effect that a parameter must have to itself in order to be determined.
-_APART = 1e-3
+#: The part of its effect that a parameter must have to itself in order to be determined; and the
+#: largest standard error of a logarithm, or relative one of a time.
+_APART, _UNSURE = 1e-3, 0.3
+
+#: By how much measured times may be shorter than the network's full rates allow, as clocks differ;
+#: which part of the points may be even shorter; and how many ECMP keys stand for all paths.
+_FAST_ENOUGH, _MANY, _KEYS = 1.02, 0.9, 16
 
 #: Times below this, in seconds, are 0: fits end beside their bounds.
 _LEAST = 1e-12
@@ -125,6 +134,7 @@ class _Phase(NamedTuple):
     steps: int
     hops: tuple[tuple[Floats, int], ...]  #: hops by kind of the paths in steps, how many steps
     continues: bool
+    spreads: bool  #: over several paths
 
 
 @dataclass(frozen=True)
@@ -157,12 +167,15 @@ class _Alone:
 def _phase(stage: Stage, network: Topology, hosts: Ints, kind: Ints, kinds: int) -> _Phase:
     flows = stage.flows
     assert flows is not None
-    ptr, links = network.routes(hosts[flows.src], hosts[flows.dst], np.arange(len(flows)))
-    owner = np.repeat(np.arange(len(flows)), np.diff(ptr))
     message, of_class = np.unique(flows.nbytes / messages_of(len(flows), stage.steps),
                                   return_inverse=True)
     loads = np.zeros((network.links, len(message)))
-    np.add.at(loads, (links, of_class[owner]), flows.nbytes[owner] / network.capacity[links])
+    src, dst, first = hosts[flows.src], hosts[flows.dst], np.arange(len(flows))
+    routes = [network.routes(src, dst, first + key * len(flows)) for key in range(_KEYS)]
+    for ptr, links in routes:
+        owner = np.repeat(np.arange(len(flows)), np.diff(ptr))
+        np.add.at(loads, (links, of_class[owner]),
+                  flows.nbytes[owner] / network.capacity[links] / _KEYS)
     rows: Floats = np.unique(np.column_stack((kind, loads))[loads.any(axis=1)], axis=0)
     hops = np.zeros((len(flows), kinds))
     np.add.at(hops, (owner, kind[links]), 1)
@@ -170,7 +183,8 @@ def _phase(stage: Stage, network: Topology, hosts: Ints, kind: Ints, kinds: int)
     return _Phase(rows[:, 1:], rows[:, 0].astype(np.int64), message,
                   sum(times for _, times in steps),
                   tuple((np.unique(hops[sent], axis=0), times) for sent, times in steps),
-                  stage.continues)
+                  stage.continues, any(not np.array_equal(links, routes[0][1])
+                                       for _, links in routes))
 
 
 # --- the stages of a measurement -----------------------------------------------------------
@@ -188,7 +202,8 @@ def _pattern(measured: Measurement, algorithm: str) -> dict[str, Any]:
     """
     pattern: dict[str, Any] = {"name": measured.collective, "algorithm": algorithm,
                                "form": "aggregate"}
-    across = measured.per_server if measured.servers.max() > 0 else 1
+    counts = np.bincount(measured.servers)
+    across = int(counts[0]) if len(counts) > 1 and (counts == counts[0]).all() else 1
     if algorithm == "hierarchical":
         pattern |= {"group": measured.per_server, "overlap": True}
     elif algorithm == "ring" and across > 1 and measured.collective not in ("broadcast", "reduce"):
@@ -204,10 +219,20 @@ def _stages(measured: Measurement, algorithm: str, nbytes: float) -> tuple[Stage
 
 
 def _hosts(measured: Measurement, network: Topology) -> Ints:
-    """Return the host of each rank: ranks of a server are GPUs of one server, in order."""
+    """Return the host of each rank: ranks of a server are GPUs of one server, in order.
+
+    Libraries keep the ranks of a server together, whatever their numbers.
+    """
     servers, machines = measured.servers, network.gpu_servers
+    if measured.pairs is None:
+        servers = np.sort(servers)
     if machines is None:
         hosts = np.arange(len(servers))
+        if servers.max() > 0 and measured.per_server > 1:
+            warnings.warn(NetsimWarning(
+                f"{measured.source}: network {network.name!r} does not say which hosts are on one "
+                f"server, as a gpu-cluster does; its {len(servers)} ranks on {servers.max() + 1} "
+                "servers are taken for its first hosts, in order"), stacklevel=2)
     else:
         place = np.array([int((servers[:k] == server).sum()) for k, server in enumerate(servers)])
         if measured.collective != "flows" and place.max() >= machines.gpus:
@@ -217,8 +242,8 @@ def _hosts(measured: Measurement, network: Topology) -> Ints:
                  servers * machines.gpus + place)
     if hosts.max() >= network.hosts:
         raise InputError(f"{measured.source}: {len(servers)} ranks on {servers.max() + 1} servers "
-                         f"need host {hosts.max()}; network {network.name!r} has "
-                         f"{network.hosts} hosts", "network")
+                         f"need {hosts.max() + 1} hosts; network {network.name!r} has "
+                         f"{network.hosts}", "network")
     return hosts
 
 
@@ -312,6 +337,24 @@ class _Fit:
             fields[name] = float(own) if name == "overhead" else own
         return replace(self.start, **fields)
 
+    def sure(self, found: _Parameters) -> list[_Key]:
+        """Select the parameters whose standard errors are small."""
+        values = np.array([math.log(value) if key.field in _FRACTIONS else value * 1e6
+                           for key in self.keys for value in
+                           [float(np.reshape(getattr(found, key.field), -1)[key.at])]])
+        base = self.residuals(found)
+        step = np.maximum(np.abs(values) * 1e-4, 1e-6)
+        effects = np.column_stack([
+            (base - self.residuals(self.with_values(values - step * (np.arange(len(values)) == k))))
+            / step[k] for k in range(len(values))])
+        free = max(len(base) - len(values), 1)
+        spread = np.minimum(np.abs(base), _OUTLIER)
+        errors = np.sqrt(np.diag(np.linalg.pinv(effects.T @ effects)) * (spread @ spread) / free)
+        allowed = [_UNSURE * (1 if key.field in _FRACTIONS else max(value, 1e-3))
+                   for key, value in zip(self.keys, values, strict=True)]
+        return [key for key, error, most in zip(self.keys, errors, allowed, strict=True)
+                if error <= most]
+
     def begin(self, keys: Sequence[_Key]) -> Floats:
         """Return where a fit begins, as `with_values` takes it."""
         return np.array([_BEGIN[name] if name in _BEGIN else 1e6 * self.start.launch[at]
@@ -360,15 +403,14 @@ def _determined(fit: _Fit, candidates: Sequence[_Key]) -> list[_Key]:
 
 def _start(points: Sequence[_Points], network: Topology, kind: Ints, kinds: int,
            upto: Sequence[float]) -> _Parameters:
-    """Begin with the network's own values, and launches as long as the shortest times."""
+    """Begin with the values of the network, and launches as long as the shortest times."""
     wire, count = network.wire, len(upto) + 1
     # Flows may be so long that their software does not show.
     seconds = min(1e-6 if each.measured.collective == "flows" else
-                  float(each.measured.seconds.min()) for each in points)
+                  float(each.measured.seconds[~each.held_out].min()) for each in points)
     mean = np.bincount(kind, minlength=kinds)
     return _Parameters(
-        np.array(upto), seconds * np.linspace(0.8, 2.0, count),
-        np.ones(count),
+        np.array(upto), seconds * np.linspace(0.8, 2.0, count), np.ones(count),
         np.bincount(kind, wire.efficiency, kinds) / mean, wire.overhead,
         np.bincount(kind, wire.latency, kinds) / mean)
 
@@ -382,15 +424,23 @@ def _candidates(protocols: int, kinds: int) -> list[_Key]:
 
 
 def _fit_all(points: Sequence[_Points], network: Topology, kind: Ints, kinds: int,
-             upto: Sequence[float] = ()) -> tuple[float, float, _Parameters, list[_Key]]:
+             upto: Sequence[float] = (), final: bool = False
+             ) -> tuple[float, float, _Parameters, list[_Key]]:
     """Fit all parameters, given the limits between protocols.
 
-    Returns Schwarz's criterion, the cost, the parameters, and those that are determined.
+    If it is the `final` fit, those of which the points say too little are not determined. Returns
+    Schwarz's criterion, the cost, the parameters, and those that are determined.
     """
     candidates = _candidates(len(upto) + 1, kinds)
     fit = _Fit(points, _start(points, network, kind, kinds, upto), ())
     fit.keys = _determined(fit, candidates)
     cost, found = fit.run()
+    if final:
+        fit.keys = fit.sure(found)
+        cost, found = fit.run()
+        for k in range(1, len(upto) + 1):  # one that does not show is as long as the one before
+            if _Key("launch", k) not in fit.keys:
+                found.launch[k] = found.launch[k - 1]
     n = len(fit.measured)
     criterion = (n * math.log(max(cost / n, 1e-12))
                  + (len(fit.keys) + len(upto)) * math.log(n))
@@ -434,7 +484,8 @@ def _find_limits(points: Sequence[_Points], network: Topology, kind: Ints, kinds
 
 
 # --- calibration ---------------------------------------------------------------------------
-@dataclass(frozen=True)
+@known_names
+@dataclass(frozen=True, repr=False)
 class Calibration:
     """A network that is fitted to measured times; see `calibrate`.
 
@@ -446,20 +497,23 @@ class Calibration:
         A row per point: ``file``, ``collective``, ``ranks``, ``algorithm``, ``bytes``,
         ``measured_s``, ``predicted_s``, ``ratio`` of the latter two, and ``held_out``.
     parameters : DataFrame
-        A row per parameter: ``parameter``, ``of`` which links or sizes, its ``value`` in seconds or
-        as a fraction, and whether the data determine it (``determined``); others keep the
-        network's own value.
+        A row per parameter: ``parameter``, ``of`` which links or messages, its ``value`` in seconds
+        or as a fraction, and whether the data determine it (``determined``).
+    patterns : dict
+        The pattern with which each collective was fitted, by its name and ranks.
     """
 
     description: Mapping[str, Any]
     rows: pd.DataFrame
     parameters: pd.DataFrame
+    patterns: Mapping[str, Mapping[str, Any]]
+
+    __repr__ = brief
 
     @cached_property
     def network(self) -> Topology:
         """The network with the fitted values."""
-        options = {**self.description}
-        return make_network(options.pop("kind"), **options)
+        return _made(self.description)
 
     @property
     def held_out_error(self) -> float:
@@ -480,25 +534,40 @@ class Calibration:
         return pd.DataFrame([_band(name, rows) for name, rows in (*bands, ("all", self.rows))
                              if len(rows)])
 
-    def write(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the network as a TOML file that experiments can name, with the origin of values."""
         import tomli_w
 
         lines = [f"Fitted by netsim {__version__} to measured times; error of the held-out third: "
                  f"{self.held_out_error:.1%}.",
-                 *dict.fromkeys(f"{row.file}: {row.collective} of {row.ranks} ranks by "
-                                f"{row.algorithm}" for row in self.rows.itertuples()),
-                 *(f"Not determined: {row.parameter} of {row.of}" for row in
-                   self.parameters[~self.parameters["determined"]].itertuples())]
+                 *dict.fromkeys(self.rows["file"]),
+                 *(f"{name}: {inline(pattern)}"
+                   for name, pattern in self.patterns.items()),
+                 *(f"Not determined: {name} of {of}" for name, of in self._left())]
         text = "".join(f"# {line}\n" for line in lines)
         with atomic_write(Path(path)) as temporary:
             temporary.write_text(text + "\n" + tomli_w.dumps(_plain(self.description)),
                                  encoding="utf-8")
 
+    def _left(self) -> list[tuple[str, str]]:
+        left = self.parameters[~self.parameters["determined"]]
+        return [*zip(left["parameter"], left["of"], strict=True)]
+
+
+def inline(pattern: Mapping[str, Any]) -> str:
+    """Write a pattern in one line, as in an experiment file."""
+    fields = (f"{name} = {json.dumps(value)}" for name, value in pattern.items())
+    return f"pattern = {{ {', '.join(fields)} }}"
+
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: str(value.resolve()) if isinstance(value, Path) else value
             for name, value in options.items() if value is not None}
+
+
+def _made(description: Mapping[str, Any]) -> Topology:
+    options = {**description}
+    return make_network(options.pop("kind"), **options)
 
 
 def _error(rows: pd.DataFrame) -> float:
@@ -514,16 +583,19 @@ def _band(name: str, rows: pd.DataFrame) -> dict[str, Any]:
             "worst": float(np.expm1(off.max(initial=0.0))) if len(out) else math.nan}
 
 
+@known_names
 def calibrate(measured: str | Path | Measurement | Iterable[str | Path | Measurement],
-              network: str | Path, *, collective: str | None = None,
-              algorithm: str | None = None) -> Calibration:
+              network: str | Path, *, collective: str | None = None, ranks: int | None = None,
+              per_server: int | None = None, algorithm: str | None = None) -> Calibration:
     """Fit the latency, overhead and efficiency of a network to measured times.
 
-    For each kind of link, such as those between GPUs and NICs, an efficiency and a latency are
-    fitted, if the data determine them; for the network, the overhead of a step, and one to three
-    `netsim.network.Protocol` by the size of messages. Every third size of each measurement is held
-    out. A measured collective has the ranks of a server on one server of the network, if this
-    defines servers, and otherwise rank r on host r; nothing else uses the network.
+    For each kind of link that a measurement crosses, such as those between GPUs and NICs, an
+    efficiency and a latency are fitted, if the data determine them; for the network, the overhead
+    of a step, and one to four `netsim.network.Protocol` by the size of messages. What the data do
+    not determine is 1 or 0, whatever the network says; other kinds of links keep their values.
+    Efficiencies include headers of packets. Every third size of each measurement is held out. A
+    measured collective has the ranks of a server on one server of the network, if this defines
+    servers, and otherwise rank r on host r; nothing else uses the network.
 
     Parameters
     ----------
@@ -531,12 +603,12 @@ def calibrate(measured: str | Path | Measurement | Iterable[str | Path | Measure
         What was measured; see `netsim.traces.measured.read_measured`.
     network : str or path
         The name or file of a network of the same shape; see `netsim.read_network`.
-    collective : str, optional
-        What outputs of nccl-tests are about, if they do not say so.
+    collective, ranks, per_server
+        See `netsim.traces.measured.read_measured`.
     algorithm : str, optional
         The algorithm of all collectives; by default the usual one, or else the first one that is
-        fast enough: for an all-reduce, ring, double tree, or hierarchical with overlapping phases.
-        A ring has a channel per GPU of a server.
+        fast enough: for an all-reduce, a ring per GPU of a server, a double tree, or hierarchical
+        with overlapping phases.
 
     Raises
     ------
@@ -549,23 +621,44 @@ def calibrate(measured: str | Path | Measurement | Iterable[str | Path | Measure
     """
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "fit")
-    path, description = network_description(network)
-    made = read_network(path)
-    kinds, kind = _kinds(made)
+    _, description = network_description(network)
     given = [measured] if isinstance(measured, str | Path | Measurement) else [*measured]
     found = [part for each in given for part in (
-        [each] if isinstance(each, Measurement) else read_measured(each, collective=collective))]
+        [each] if isinstance(each, Measurement) else
+        read_measured(each, collective=collective, ranks=ranks, per_server=per_server))]
     if not found:
         raise InputError("calibrate: there is nothing measured", "measured")
+    for name in _REPLACED:
+        description.pop(name, None)
+    own = _made(description)
+    kinds, kind = _kinds(own)
+    crossed = sorted({int(each) for part in found for each in kind[_links_of(part, own)]})
+    made = wired(deepcopy(own), latency=_by_pattern(np.zeros(len(kinds)), kinds, crossed),
+                 efficiency=_by_pattern(np.ones(len(kinds)), kinds, crossed))
     points = [_with_algorithm(each, made, kinds, kind, algorithm) for each in found]
     upto = ([] if any(each.measured.collective == "flows" for each in points)
             else _find_limits(points, made, kind, len(kinds)))  # flows are simulated for each fit
-    _, _, fitted, keys = _fit_all(points, made, kind, len(kinds), upto)
+    _, _, fitted, keys = _fit_all(points, made, kind, len(kinds), upto, final=True)
     fitted = fitted.rounded()
-    options = description | _options(description, fitted, keys, kinds)
-    done = make_network(options["kind"], **{name: value for name, value in options.items()
-                                            if name != "kind"})
-    return Calibration(options, _rows(points, done), _table(fitted, keys, kinds))
+    options = description | _options(description, own, fitted, keys, kinds, kind, crossed)
+    return Calibration(options, _rows(points, fitted), _table(fitted, keys, kinds, crossed), {
+        f"{each.measured.collective} of {each.measured.ranks} ranks":
+            _pattern(each.measured, each.algorithm) for each in points if each.algorithm})
+
+
+#: Options of a network that are fitted as a whole, or that an efficiency includes.
+_REPLACED = ("overhead", "protocols", "packet", "profile")
+
+
+def _links_of(measured: Measurement, network: Topology) -> Ints:
+    """Return the links that ranks of a measurement may cross."""
+    hosts = _hosts(measured, network)
+    if measured.collective == "flows" and measured.pairs is not None:
+        src, dst = hosts[np.array(measured.pairs).T]
+    else:
+        src, dst = (hosts[ends] for ends in np.nonzero(~np.eye(len(hosts), dtype=np.bool_)))
+    return np.unique(np.concatenate([network.routes(src, dst, np.full(len(src), key))[1]
+                                     for key in range(_KEYS)]))
 
 
 def _with_algorithm(measured: Measurement, network: Topology, kinds: Sequence[_Kind], kind: Ints,
@@ -577,22 +670,31 @@ def _with_algorithm(measured: Measurement, network: Topology, kinds: Sequence[_K
         points = _Points(measured, hosts, "", lambda given: np.zeros(0), held_out)
         return replace(points, times=lambda given: points.simulated(
             _with_parameters(scratch, given, kinds)))
-    tried: list[tuple[float, _Points]] = []
+    tried: list[tuple[float, _Points, bool]] = []
     for name in _ALGORITHMS[measured.collective] if algorithm is None else (algorithm,):
         if name == "hierarchical" and algorithm is None and (
                 measured.per_server in (1, measured.ranks)):
             continue
         alone = _Alone.of(_stages(measured, name, 1.0), measured.nbytes, network, hosts, kind,
                           len(kinds))
-        at_best = alone.times(_at_full_rates(len(kinds)))
-        tried.append((float((at_best / measured.seconds).max()),
-                      _Points(measured, hosts, name, alone.times, held_out)))
-    least = min(slowest for slowest, _ in tried)
-    return next(points for slowest, points in tried if slowest <= max(least, _FAST_ENOUGH))
-
-
-#: How many times as long as measured the network's full rates may need, as clocks differ.
-_FAST_ENOUGH = 1.02
+        at_best = alone.times(_at_full_rates(len(kinds))) / measured.seconds
+        tried.append((float(np.quantile(at_best[~held_out], _MANY)),
+                      _Points(measured, hosts, name, alone.times, held_out),
+                      any(phase.spreads for phase in alone.phases)))
+    least = min(slowest for slowest, _, _ in tried)
+    points, spreads = next(made for slowest, *made in tried
+                           if slowest <= max(least, _FAST_ENOUGH))
+    if spreads:
+        warnings.warn(NetsimWarning(
+            f"network {network.name!r} has several paths for flows of this {measured.collective}: "
+            "its times are predicted for flows that spread over them; in a run each flow takes "
+            'one, and collisions make it slower, unless routing = "spray"'), stacklevel=3)
+    if least > 1 / _MANY:
+        warnings.warn(NetsimWarning(
+            f"{measured.source}: {measured.collective} of {measured.ranks} ranks was measured "
+            f"{least:.2g} times as fast as the rates of network {network.name!r} allow: is it of "
+            "the right shape?"), stacklevel=3)
+    return points
 
 
 def _at_full_rates(kinds: int) -> _Parameters:
@@ -612,28 +714,28 @@ def _by_pattern(values: Floats, kinds: Sequence[_Kind], chosen: Iterable[int] | 
     return {pattern: float(values[k]) for k in which for pattern in kinds[k].patterns}
 
 
-def _options(description: Mapping[str, Any], fitted: _Parameters, keys: Sequence[_Key],
-             kinds: Sequence[_Kind]) -> dict[str, Any]:
-    """Return the options of the network that change; others keep their values."""
+def _options(description: Mapping[str, Any], own: Topology, fitted: _Parameters,
+             keys: Sequence[_Key], kinds: Sequence[_Kind], kind: Ints, crossed: Sequence[int]
+             ) -> dict[str, Any]:
+    """Return the options of the network that change; those of other kinds keep their values."""
     options: dict[str, Any] = {"protocols": [
         {"launch": each.launch, "efficiency": each.efficiency,
          **({"upto": each.upto} if each.upto < math.inf else {})} for each in fitted.protocols]}
     for name in ("latency", "efficiency"):
-        own = _by_pattern(getattr(fitted, name), kinds, [key.at for key in keys
-                                                         if key.field == name])
-        before = description.get(name)
-        if own:
-            options[name] = ({} if before is None else dict(before)
-                             if isinstance(before, Mapping) else {"*": before}) | own
+        values, before = getattr(fitted, name), description.get(name)
+        changed = [k for k in crossed if (getattr(own.wire, name)[kind == k] != values[k]).any()]
+        if changed:
+            options[name] = ({} if before is None else dict(before) if isinstance(before, Mapping)
+                             else {"*": before}) | _by_pattern(values, kinds, changed)
     if any(key.field == "overhead" for key in keys):
         options["overhead"] = fitted.overhead
     return options
 
 
-def _rows(points: Sequence[_Points], network: Topology) -> pd.DataFrame:
+def _rows(points: Sequence[_Points], fitted: _Parameters) -> pd.DataFrame:
     tables = []
     for each in points:
-        given, predicted = each.measured, each.simulated(network)
+        given, predicted = each.measured, each.times(fitted)
         tables.append(pd.DataFrame({
             "file": given.source, "collective": given.collective, "ranks": given.ranks,
             "algorithm": each.algorithm, "bytes": given.nbytes, "measured_s": given.seconds,
@@ -642,12 +744,18 @@ def _rows(points: Sequence[_Points], network: Topology) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def _table(fitted: _Parameters, keys: Sequence[_Key], kinds: Sequence[_Kind]) -> pd.DataFrame:
-    """List all parameters; those that are not fitted are not determined."""
+def _table(fitted: _Parameters, keys: Sequence[_Key], kinds: Sequence[_Kind],
+           crossed: Sequence[int]) -> pd.DataFrame:
+    """List all parameters of what was crossed; those that are not fitted are not determined."""
+    sizes = [f"messages up to {format_size(limit)}" for limit in fitted.upto]
+    sizes.append("larger messages" if sizes else "all messages")
     rows = []
     for key in _candidates(len(fitted.launch), len(kinds)):
-        of = {"overhead": "each step", "launch": f"protocol {key.at}",
-              "part": f"protocol {key.at}"}.get(key.field) or kinds[key.at].name
+        of_kind = key.field in ("latency", "efficiency")
+        if of_kind and key.at not in crossed:
+            continue
+        of = (kinds[key.at].name if of_kind else "each step" if key.field == "overhead" else
+              sizes[key.at])
         rows.append({"parameter": "efficiency" if key.field == "part" else key.field, "of": of,
                      "value": float(np.reshape(getattr(fitted, key.field), -1)[key.at]),
                      "determined": key in keys})

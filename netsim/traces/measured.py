@@ -33,11 +33,13 @@ _PROGRAMS = {"all_reduce": "all-reduce", "all_gather": "all-gather",
              "reduce_scatter": "reduce-scatter", "broadcast": "broadcast", "reduce": "reduce",
              "alltoall": "all-to-all", "sendrecv": "send-recv"}
 
-#: What launchers put before each line: ``mpirun --tag-output``, ``srun --label``.
-_TAG = re.compile(r"(?:\[\d+,\d+\]<std\w+>: ?|\d+: )")
-
 _RANK = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+"
                    r"device\s+(\d+)")
+
+#: Where a row begins, whatever a launcher has put before it: size, count and type.
+_ROW = re.compile(r"(?:^|\s)\d+\s+\d+\s+(?:u?int\d+|u?char|half|float|double|bf\w*|f\d\w*)\s")
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 #: Where the name of a program stands: in the output of new versions, or in a command or a file.
 _NAMED = re.compile(rf"(?<![a-z])({'|'.join(sorted(_PROGRAMS, key=len, reverse=True))})"
@@ -85,19 +87,22 @@ class Measurement:
         return int(np.bincount(self.servers).max())
 
 
-def read_measured(path: str | Path, *, collective: str | None = None) -> list[Measurement]:
+def read_measured(path: str | Path, *, collective: str | None = None, ranks: int | None = None,
+                  per_server: int | None = None) -> list[Measurement]:
     """Read measured times of collectives or flows from a file.
 
     Parameters
     ----------
     path : path-like
-        The output of a program of nccl-tests, as it is printed, with the lines ``# Rank``; times
-        are those out of place. Or a CSV file with a header: ``collective``, ``ranks``, ``bytes``,
-        ``seconds`` and optionally ``per_server``, the ranks of a server; or, of flows, ``src``,
-        ``dst``, ``bytes``, ``begin_s`` and ``end_s``, with nodes by number. Bytes and seconds may
-        have units. Or a table of collectives that vidur has profiled.
+        The output of programs of nccl-tests, as it is printed, with the lines ``# Rank``; times are
+        those out of place. Or a CSV file with a header: ``collective``, ``ranks``, ``bytes``,
+        ``seconds`` and optionally ``per_server``, the ranks of a server, by default all of them;
+        or, of flows, ``src``, ``dst``, ``bytes``, ``begin_s`` and ``end_s``, with nodes by number.
+        Bytes and seconds may have units. Or a table of collectives that vidur has profiled.
     collective : str, optional
         What an output of nccl-tests is about, if neither it nor the name of the file says so.
+    ranks, per_server : int, optional
+        The number of ranks, and of those on each server, if an output lacks the lines ``# Rank``.
 
     Raises
     ------
@@ -115,10 +120,12 @@ def read_measured(path: str | Path, *, collective: str | None = None) -> list[Me
     for needed, read in ((_COLLECTIVES, _collectives), (_FLOWS, _flows)):
         if len(names) > 1 and set(needed) & set(names) - {"bytes"}:
             return read(path, text, names)
-    found = list(_of_nccl_tests(path, text, collective))
+    servers = None if ranks is None else np.arange(as_whole(ranks, "ranks", 2)) // as_whole(
+        ranks if per_server is None else per_server, "per_server", 1)
+    found = [_measurement(path, run, collective, servers) for run in _outputs(path, text)]
     if not found:
         raise TraceError("has neither a table of nccl-tests nor the header of a CSV file with "
-                         f"{', '.join(_COLLECTIVES)} or {', '.join(_FLOWS)}", path)
+                         f" {', '.join(_COLLECTIVES)} or {', '.join(_FLOWS)}", path)
     return found
 
 
@@ -135,16 +142,18 @@ class _Output:
     cells: dict[str, str] = field(default_factory=dict)  #: of the last row, the last of a name
 
 
-def _of_nccl_tests(path: Path, text: str, collective: str | None) -> Iterator[Measurement]:
+def _outputs(path: Path, text: str) -> Iterator[_Output]:
+    """Split the output of one run after the other; lines of other programs are skipped."""
     run = _Output()
     for number, raw in enumerate(split_lines(text), 1):
-        line = _TAG.sub("", raw, count=1) if _TAG.match(raw) else raw
+        line = _COLOUR.sub("", raw)
+        line = line[line.find("#"):] if "#" in line else line  # launchers put tags before it
         words = line.split()
-        if line.startswith(("# nThread", "# Using devices")):
-            if run.rows:
-                yield _measurement(path, run, collective)
-                run = _Output()
-        elif found := _RANK.match(line):
+        if run.rows and (line.startswith(("# nThread", "# Using devices", "# nccl-tests"))
+                         or "Collective test starting" in line):
+            yield run
+            run = _Output()
+        if found := _RANK.match(line):
             if found[2] not in (None, "0"):
                 raise TraceError("ranks are in several groups; measure one group at a time", path,
                                  number)
@@ -153,32 +162,37 @@ def _of_nccl_tests(path: Path, text: str, collective: str | None) -> Iterator[Me
             run.hosts[int(found[1])] = found[3], again, found[4]
         elif words[:3] == ["#", "size", "count"]:
             run.columns, run.line = words[1:], number
-        elif run.columns and len(words) == len(run.columns) and words[0].isdigit():
-            _take(run, Line(path, number, words))
+        elif run.columns and (row := _ROW.search(line)):
+            _take(run, Line(path, number, line[row.start():].split()))
         elif (named := _NAMED.search(line)) and "perf" in line:
             run.named = _PROGRAMS[named[1]]
     if run.rows:
-        yield _measurement(path, run, collective)
+        yield run
 
 
 def _take(run: _Output, line: Line) -> None:
     """Take a row: size, time in microseconds, algbw and busbw, out of place."""
-    at = run.columns.index("time")
+    if len(line.words) < len(run.columns):
+        line.refuse(f"the row has {len(line.words)} values, not {len(run.columns)}")
+    at = run.columns.index("time" if "time" in run.columns else "cputime")
     row = tuple(line.real(place, name) for place, name in
                 ((0, "size"), (at, "time"), (at + 1, "algbw"), (at + 2, "busbw")))
     if row[0] > 0 and row[1] > 0:
         run.rows.append((row[0], row[1] * 1e-6, row[2], row[3]))
-    run.cells = dict(zip(run.columns, line.words, strict=True))
+    run.cells = dict(zip(run.columns, line.words, strict=False))
 
 
-def _measurement(path: Path, run: _Output, collective: str | None) -> Measurement:
-    count = len(run.hosts)
-    if not count or sorted(run.hosts) != list(range(count)):
-        raise TraceError("has no lines '# Rank 0 ... on <host> device 0 ...' of all ranks before "
-                         "the table, so that nobody knows which ranks took part", path, run.line)
-    on = [run.hosts[k][:2] for k in range(count)]
-    order = {host: k for k, host in enumerate(dict.fromkeys(on))}
-    servers = np.array([order[host] for host in on])
+def _measurement(path: Path, run: _Output, collective: str | None, servers: Ints | None
+                 ) -> Measurement:
+    on = [run.hosts[k][:2] for k in range(len(run.hosts)) if k in run.hosts]
+    if servers is None:
+        if not on or len(on) < len(run.hosts):
+            raise TraceError("has no lines '# Rank 0 ... on <host> device 0 ...' of all ranks "
+                             "before the table; give ranks, and per_server, the ranks of each "
+                             "server", path, run.line, key="ranks")
+        order = {host: k for k, host in enumerate(dict.fromkeys(on))}
+        servers = np.array([order[host] for host in on])
+    count = len(servers)
     nbytes, seconds, algbw, busbw = np.array(run.rows).T
     possible = _possible(run.cells, count, algbw, busbw)
     in_name = _NAMED.search(path.stem)
@@ -190,21 +204,23 @@ def _measurement(path: Path, run: _Output, collective: str | None) -> Measuremen
                   if not said else f"is about {said}, but its table looks like "
                   f"{' or '.join(possible) or 'no collective that netsim has'}")
         raise TraceError(f"{reason}; give collective", path, run.line, key="collective")
-    pairs = tuple((k, (k + 1) % count) for k in range(count)) if said == "send-recv" else None
-    return Measurement(path.name, said, servers, nbytes, seconds, pairs)
+    if said == "send-recv":
+        return Measurement(path.name, said, servers, nbytes, seconds,
+                           tuple((k, (k + 1) % count) for k in range(count)))
+    return Measurement(path.name, said, servers, nbytes, seconds)
 
 
 def _possible(cells: dict[str, str], ranks: int, algbw: Floats, busbw: Floats) -> list[str]:
     """List the collectives that have such a reduction and root, and this ratio of bandwidths."""
     reduces, rooted = cells.get("redop", "none") != "none", cells.get("root", "-1") != "-1"
     most = int(np.argmax(busbw))
-    ratio = busbw[most] / algbw[most] if algbw[most] > 0 else np.nan
     found = [name for name in _PROGRAMS.values()
              if (name in ("all-reduce", "reduce-scatter", "reduce")) == reduces
              and (name in ("broadcast", "reduce")) == rooted
-             and (np.isnan(ratio) or abs(ratio - _ratio(name, ranks)) < 0.02)]
+             # Bandwidths have two decimals.
+             and abs(busbw[most] - algbw[most] * _ratio(name, ranks)) < 0.02 + 0.02 * busbw[most]]
     # Only an all-to-all is never checked in place.
-    in_place = cells.get("#wrong", "N/A") != "N/A"
+    in_place = next((cells[name] for name in ("#wrong", "error") if name in cells), "N/A") != "N/A"
     return [name for name in found if not (in_place and name == "all-to-all")]
 
 
@@ -260,7 +276,7 @@ def _collectives(path: Path, text: str, names: Sequence[str]) -> list[Measuremen
         cells.setdefault("per_server", cells["ranks"])
         name, ranks, each, nbytes, seconds = _read(path, line, cells, {
             "collective": lambda _, what, said=said: as_choice(
-                _PROGRAMS.get(said, said), what, COLLECTIVES),
+                _PROGRAMS.get(said.removesuffix("_perf"), said), what, COLLECTIVES),
             "ranks": lambda value, what: as_whole(value, what, 2),
             "per_server": lambda value, what: as_whole(value, what, 1),
             "bytes": lambda value, what: parse_bytes(value, what, strict=True),

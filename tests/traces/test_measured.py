@@ -27,7 +27,9 @@ def written(tmp_path, text, name="some.txt"):
     return path
 
 
-@pytest.mark.parametrize("tag", ["[1,0]<stdout>: ", "[1,3]<stdout>:", "0: "])
+@pytest.mark.parametrize("tag", ["[1,0]<stdout>: ", "[1,3]<stdout>:", "0: ", "   0: ", "[0] ",
+                                 "[prterun-host-1@1,0]<stdout>: ", "2026-11-29T12:00:00.5Z ",
+                                 "\x1b[32m"])
 def test_tags_of_launchers(tmp_path, tag):
     text = "".join(tag + line for line in FILE.read_text().splitlines(keepends=True))
     (found,) = read_measured(written(tmp_path, text))
@@ -37,6 +39,33 @@ def test_tags_of_launchers(tmp_path, tag):
 def test_several_runs_in_one_file(tmp_path):
     found = read_measured(written(tmp_path, 2 * FILE.read_text()))
     assert [each.collective for each in found] == ["all-reduce"] * 2
+
+
+def test_two_tests_in_one_file(tmp_path):
+    head, _, _ = FILE.read_text().partition("           8 ")
+    row = "1000000 250000 float none -1 100.0 10.00 7.50 0 100.0 10.0 7.5 0\n"
+    other = head.replace("all_reduce_perf", "all_gather_perf") + row
+    found = read_measured(written(tmp_path, FILE.read_text() + other))
+    assert [each.collective for each in found] == ["all-reduce", "all-gather"]
+
+
+def test_outputs_of_other_versions(tmp_path):
+    """Without lines of ranks; with CPU time; and with errors instead of wrong values, checked."""
+    bare = "".join(line for line in FILE.read_text().splitlines(keepends=True)
+                   if "Rank" not in line).replace("   time ", "cputime ")
+    (found,) = read_measured(written(tmp_path, bare), ranks=4, per_server=2)
+    assert (found.servers.tolist(), len(found.nbytes)) == ([0, 0, 1, 1], 9)
+    head, _, _ = NAMELESS.partition("           8 ")
+    row = "1000000 250000 float none -1 100.0 10.00 7.50 0e+00 100.0 10.0 7.5 0e+00\n"
+    (found,) = read_measured(written(tmp_path, head.replace("#wrong", " error") + row))
+    assert found.collective == "all-gather"
+
+
+def test_small_sizes_have_bandwidths_of_two_decimals(tmp_path):
+    """Up to 512 bytes: 0.03 and 0.04 GB/s, where 1.5 times 0.026 is 0.038."""
+    lines = FILE.read_text().splitlines(keepends=True)
+    (found,) = read_measured(written(tmp_path, "".join(lines[:16])))
+    assert (found.collective, len(found.nbytes)) == ("all-reduce", 3)
 
 
 def test_ranks_of_a_server(tmp_path):
@@ -92,7 +121,9 @@ def test_what_does_not_say_which_collective(tmp_path):
 
 
 @pytest.mark.parametrize(("change", "says"), [
-    (("#  Rank  2 Group", "#  Rnk  2 Group"), "has no lines '# Rank 0"),
+    (("#  Rank  2 Group", "#  Rnk  2 Group"), "has no lines '# Rank 0 .* give ranks"),
+    (("sum      -1    98.64   21.26   31.89      0    98.00   21.40   32.10      0", "sum -1 98"),
+     "the row has 6 values, not 13"),
     (("Rank  2 Group  0", "Rank  2 Group  1"), "ranks are in several groups"),
     (("20.00    0.00    0.00", "20.o0    0.00    0.00"), "time must be a number"),
     (("# Collective test starting: all_reduce_perf", "# reduce_scatter_perf"),
