@@ -28,6 +28,7 @@ ALLOCATORS = Registry(
         "lcf": "netsim.allocators.ordered:LCF",
         "lp-order": "netsim.allocators.lp_order:LPOrder",
         "maxmin": "netsim.allocators.maxmin:MaxMin",
+        "mltcp": "netsim.allocators.mltcp:MLTCP",
         "ncf": "netsim.allocators.ordered:NCF",
         "parrot": "netsim.allocators.parrot:Parrot",
         "reserved": "netsim.allocators.reserved:Reserved",
