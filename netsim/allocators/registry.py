@@ -21,6 +21,7 @@ ALLOCATORS = Registry(
         "aalo-lbsf": "netsim.allocators.first:AaloLBSF",
         "adadual": "netsim.allocators.adadual:AdaDUAL",
         "coflow-fair": "netsim.allocators.ordered:CoflowFair",
+        "crux": "netsim.allocators.crux:Crux",
         "edf": "netsim.allocators.deadlines:EDF",
         "equal-split": "netsim.allocators.ordered:EqualSplit",
         "fifo": "netsim.allocators.ordered:FIFO",
