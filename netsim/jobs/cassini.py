@@ -166,9 +166,9 @@ class _Circle:
         near = np.flatnonzero(off <= 0.5 / ANGLES)
         count = int(multiples[near[0] if len(near) else off.argmin()])
         angles = count * ANGLES
-        turns = [max(round(count * longest / period), 1) for period in periods]
-        return cls(longest / ANGLES, angles, turns, [
-            _demand(each, own, angles) / capacity for each, own in zip(jobs, turns, strict=True)])
+        made = [max(round(count * longest / period), 1) for period in periods]
+        return cls(longest / ANGLES, angles, made, [
+            _demand(each, own, angles) / capacity for each, own in zip(jobs, made, strict=True)])
 
     def score(self, shifts_s: Floats) -> float:
         """1 less the mean demand beyond the capacity, over the capacity, with these shifts."""
