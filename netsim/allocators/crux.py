@@ -118,8 +118,8 @@ def priorities(profiles: list[IterationProfile]) -> tuple[Floats, Floats]:
 def correction(job: IterationProfile, reference: IterationProfile) -> float:
     """What a second of the reference's communication is worth, in seconds of the job's (k).
 
-    Both are alone on one link. Being first rather than second, the job sends for so many seconds
-    more; and so does the reference. The factor is the ratio; inf if only the job gains.
+    If the two share one link, each sends for longer when it goes first than when it goes second.
+    The factor is the gain of the job over that of the reference; inf if only the job gains.
     """
     if job == reference or job.link_s <= 0 or reference.link_s <= 0:
         return 1.0

@@ -76,6 +76,6 @@ class MLTCP(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Set the weights by which the fabric shares links; see `Allocator.allocate`."""
-        sent = np.minimum(view.flow_sent / view.flow_size, 1.0)
+        sent = np.clip(view.flow_sent / view.flow_size, 0.0, 1.0)
         return Allocation(weights=self.slope * sent + self.intercept,
                           revisit_at=next_multiple(view.now, self._interval))

@@ -51,7 +51,8 @@ class IterationAlone:
 def alone(graph: StageGraph | OperationGraph, gpus: int) -> IterationAlone:
     """Return an iteration of a job with this number of GPUs, all of which compute in each stage.
 
-    If iterations overlap, it is the first one, and takes as long as the second takes longer.
+    Where stages take turns and their GPUs are not known, GPUs compute all the time at most. If
+    iterations overlap, it is the first one, and takes as long as the second takes longer.
     """
     if isinstance(graph, OperationGraph):
         return _of_operations(graph)
@@ -59,8 +60,9 @@ def alone(graph: StageGraph | OperationGraph, gpus: int) -> IterationAlone:
     sends = [k for k, demand in enumerate(graph.demands) if demand is not None]
     routed = [demand for demand in graph.demands if demand is not None]
     begin = np.take(ends, sends) - [demand.gamma for demand in routed]
-    return IterationAlone(max(ends), gpus * sum(stage.compute_s for stage in graph.stages), begin,
-                          np.take(ends, sends), np.arange(len(sends)), routed)
+    compute_s = min(sum(stage.compute_s for stage in graph.stages), max(ends))
+    return IterationAlone(max(ends), gpus * compute_s, begin, np.take(ends, sends),
+                          np.arange(len(sends)), routed)
 
 
 def _of_operations(graph: OperationGraph) -> IterationAlone:

@@ -282,7 +282,8 @@ class _Meeting(NamedTuple):
 
 def _meetings(iterations: Sequence[IterationAlone], capacity: Floats) -> list[_Meeting]:
     """Find where jobs meet; the busiest links come first."""
-    demand = np.array([each.link_seconds(capacity) / each.period_s for each in iterations])
+    demand = np.array([each.link_seconds(capacity) / (each.period_s or 1.0)
+                       for each in iterations])
     busiest: dict[tuple[int, ...], int] = {}
     for link in np.argsort(-demand.sum(0), kind="stable").tolist():
         jobs = tuple(np.flatnonzero(demand[:, link]).tolist())

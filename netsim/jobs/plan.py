@@ -234,9 +234,8 @@ class JobPlan:
                        for iteration in range(first, self.spec.iterations))
         return (self.spec.iterations - first) * self._fixed.gamma_s
 
-    def profile(self, iteration: int) -> IterationProfile:
-        """Return what the job computes and sends in an iteration, if it is alone."""
-        gpus = max(self.spec.ranks, 1)
+    def profile(self, iteration: int, gpus: int) -> IterationProfile:
+        """Return what the job computes and sends on its GPUs in an iteration, if it is alone."""
         return alone(self.graph(iteration), gpus).profile(gpus, self.network.usable)
 
     def predicted_s(self, iterations: float, first: int = 0) -> float:

@@ -84,6 +84,23 @@ def test_what_a_job_tells_of_itself():
     assert {repr(each) for each in seen} == {repr((3.0, 3.0, 1.0, 4.0, 2.0))}
 
 
+def test_a_ring_on_a_cluster_counts_its_gpus():
+    """4 GPUs on 2 servers: two hosts of the network, but 4 GPUs that compute for 3 s."""
+    seen = []
+
+    class Watching(netsim.Allocator):
+        information = "job-clairvoyant"
+
+        def allocate(self, view):
+            seen.append(view.job_profile[0].tolist()[:2])
+            return netsim.Allocation(view.maxmin())
+
+    ring = JobSpec(0, pattern="ring-all-reduce", ranks=4, nbytes=MB, compute_s=3, iterations=2)
+    netsim.simulate(netsim.Cluster(servers=2, gpus=2, nic="8Mbps"), [ring], execution="fabric",
+                    allocator=Watching())
+    assert seen[0] == (4, 3)
+
+
 def test_what_a_language_model_tells_of_itself():
     """GPU-seconds are those of its operations, and the time on a link is not more than it takes."""
     job = netsim.llm_job({"layers": 2, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256,

@@ -117,6 +117,9 @@ def test_a_loop_may_have_no_shifts_that_suit_all():
 
 
 def test_jobs_that_meet_nobody_begin_when_they_arrive():
-    found = interleave(NET, Workload([training(0, (0, 1)), training(1, (2, 3), arrival=0.25)]))
-    assert found.delay_s.tolist() == [0, 0]
+    """The third does nothing at all."""
+    idle = JobSpec(2, 0.5, hosts=range(2), stages=[Stage("all", [(0, 1, 0)])])
+    jobs = [training(0, (0, 1)), training(1, (2, 3), arrival=0.25), idle]
+    found = interleave(NET, Workload(jobs))
+    assert found.delay_s.tolist() == [0, 0, 0]
     assert found.links == ()
