@@ -88,12 +88,12 @@ class Crux(Allocator):
         jobs, first, place = np.unique(view.job, return_index=True, return_inverse=True)
         profiles = self._profiles(view)
         intensity, priority = priorities([profiles[c] for c in first.tolist()])
-        order = np.lexsort((jobs, merge_equal(-priority)))
+        order = np.lexsort((jobs, -merge_equal(priority)))
         ptr, links = view.paths
-        uses = np.zeros((len(jobs), len(view.capacity)), np.bool_)
-        uses[np.repeat(place[view.coflow], np.diff(ptr)), links] = True
-        uses = uses[order].astype(np.float64)
-        meets = np.triu(uses @ uses.T > 0, 1)
+        _, link = np.unique(links, return_inverse=True)
+        uses = np.zeros((len(jobs), int(link.max(initial=-1)) + 1))
+        uses[np.repeat(place[view.coflow], np.diff(ptr)), link] = 1.0
+        meets = np.triu((uses @ uses.T > 0)[np.ix_(order, order)], 1)
         level = np.empty(len(jobs), np.int64)
         level[order] = compress(meets * intensity[order, np.newaxis], meets, self.levels)
         return level[place]

@@ -36,6 +36,13 @@ def test_communication_that_computation_hides_may_wait():
     assert priority[0] < priority[1]
 
 
+def test_ties_go_to_the_earlier_job():
+    """Though the second has a bit more intensity, by rounding."""
+    view = make_view(NET, [[(0, 1, MB)], [(0, 2, MB)]], information="job-clairvoyant",
+                     profiles=[(1, 1, 1, 1), (1, 1 + 1e-12, 1, 1)])
+    assert view.rates(Crux().allocate(view)).tolist() == pytest.approx([MB, 0])
+
+
 def test_equal_jobs_and_unknown_ones():
     assert correction(LONG, LONG) == 1
     assert correction(IterationProfile(), LONG) == 1
