@@ -50,8 +50,9 @@ class Phases(NamedTuple):
     period_s : float
         How long an iteration takes, in seconds.
     up : sequence of tuple
-        Phases in which it sends: when each begins and ends in the iteration, in seconds, and its
-        rate, in bytes per second. Rates of phases that overlap add up.
+        Phases in which it sends: when each begins and ends, in seconds from the beginning of the
+        iteration, and its rate, in bytes per second. Phases may end in later iterations. Rates of
+        phases that overlap add up.
     """
 
     period_s: float
@@ -183,8 +184,9 @@ def _demand(job: Phases, turns: int, angles: int) -> Floats:
     whole, part = np.divmod(np.arange(angles + 1) * (turns / angles), 1.0)  # iterations
     sent = np.zeros(angles + 1)
     for begin, end, rate in job.up:
-        sent += rate * (whole * (end - begin)
-                        + np.clip(part * job.period_s - begin, 0.0, end - begin))
+        sent += rate * whole * (end - begin)
+        for earlier in range(int(end // job.period_s) + 1):  # iterations in which it began
+            sent += rate * np.clip((part + earlier) * job.period_s - begin, 0.0, end - begin)
     return np.diff(sent) / (job.period_s * turns / angles)
 
 

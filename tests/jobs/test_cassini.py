@@ -42,6 +42,17 @@ def test_what_cannot_be_shifted_apart():
     assert compatibility([job, job, job], 2.0).score < 0
 
 
+def test_phases_that_end_in_later_iterations():
+    """From 3/4 of an iteration to 1/4 of the next; and one that sends all the time, and beyond."""
+    across, split = phases(1.0, (0.75, 1.25, 2.0)), phases(1.0, (0.0, 0.25, 2.0), (0.75, 1.0, 2.0))
+    other = phases(1.0, (0.0, 0.4, 1.5))
+    for pair in ([across, other], [split, other]):
+        found = compatibility(pair, 2.0)
+        assert (found.score, found.shifts_s[1]) == pytest.approx((1.0, 0.25), abs=1 / ANGLES)
+    always = phases(1.0, (0.5, 3.0, 1.0))  # two or three at a time
+    assert compatibility([always], 2.0).score == pytest.approx(1 - 0.5 / 2)
+
+
 @pytest.mark.parametrize("count", [3, 5])
 def test_many_jobs(count):
     """Jobs that send for 1/n of the time each fit, one after the other."""
