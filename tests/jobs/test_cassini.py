@@ -109,11 +109,14 @@ def test_arrivals_count():
     assert interleave(NET, jobs).delay_s == pytest.approx([0.0, 0.2], abs=1 / ANGLES)
 
 
-def test_shifts_are_consistent_over_several_links():
-    """0 meets 1 at host 0, and 1 meets 2 at host 3: 0 and 2 may send at the same time."""
-    jobs = Workload([training(0, (0, 1)), training(1, (0, 4), (3, 5)), training(2, (3, 2))])
+@pytest.mark.parametrize("middle", [1, 2])
+def test_shifts_are_consistent_over_several_links(middle):
+    """One meets two others, at hosts 0 and 3: these may send at the same time."""
+    others = iter([(0, 1), (3, 2)])
+    jobs = Workload([training(k, *([(0, 4), (3, 5)] if k == middle else [next(others)]))
+                     for k in range(3)])
     found = interleave(NET, jobs)
-    assert found.delay_s == pytest.approx([0, 0.5, 0], abs=2 / ANGLES)
+    assert found.delay_s == pytest.approx([0.5 * (k == middle) for k in range(3)], abs=2 / ANGLES)
     assert [link.score for link in found.links] == pytest.approx([1, 1], abs=2 / ANGLES)
     assert jct_s(found.workload) == pytest.approx([10, 10, 10], rel=0.02)
 
