@@ -59,7 +59,7 @@ def test_two_jobs_move_apart_as_in_the_paper(interval, slope, intercept):
 def test_compatible_jobs_interleave(count):
     """Jobs that send for 1/n of each second: max-min keeps all at 2 - 1/n, MLTCP leads to 1.
 
-    This is the "up to 2x" of the authors' abstract, for many jobs that are in step at first.
+    For many jobs that are in step at first it is up to twice as fast, as the abstract says.
     """
     jobs = [training(k, begins=1e-3 * k, sends=1 / count, iterations=60) for k in range(count)]
     fair = np.diff(starts([training(k, begins=0.0, sends=1 / count) for k in range(count)],
