@@ -1,9 +1,10 @@
 """Policies for jobs that repeat themselves: MLTCP, Crux and CASSINI beside coflow schedulers.
 
 Crux's paper reports for a day of its trace that its priorities use GPUs 5 % more than CASSINI, and
-26 % more than Sincronia (Section 6.3). Four jobs that train a language model and four with parameter servers share a
-leaf-spine. In pairs, two equal jobs share their links with nobody else, and send for less than half
-of their time. In the other settings, hosts are drawn: jobs of a kind are alike, or all differ.
+26 % more than Sincronia (Section 6.3). Here, four jobs that train a language model and four with
+parameter servers share a leaf-spine. In pairs, two equal jobs share their links with nobody else,
+and send for less than half of their time. In the other settings, hosts are drawn: jobs of a kind
+are alike, or all differ.
 """
 
 from __future__ import annotations

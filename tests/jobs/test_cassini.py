@@ -16,7 +16,7 @@ def phases(period_s, *up):
 
 
 def test_two_jobs_of_vgg16():
-    """An example quoted from the paper: 255 ms, of which 141 ms without communication, on 50 Gbit/s."""
+    """Quoted from the paper: 255 ms, of which 141 ms without communication, on 50 Gbit/s."""
     job = phases(0.255, (0.141, 0.255, 50e9 / 8))
     found = compatibility([job, job], "50Gbps")
     assert found.score == pytest.approx(1.0)
