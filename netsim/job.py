@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,6 +196,16 @@ _WAYS = ("stages", "pattern", "model", "operations")
 
 #: Patterns that send nothing, and options in place of bytes.
 _WITHOUT_BYTES, _IN_PLACE = ("barrier",), ("matrix",)
+
+
+class IterationProfile(NamedTuple):
+    """What a job computes and sends in an iteration if it is alone; 0 where it is not known."""
+
+    gpus: float = 1.0  #: ranks, on other networks than clusters
+    compute_s: float = 0.0  #: seconds of computation, on average over its GPUs
+    begin_s: float = 0.0  #: seconds before it begins to send
+    link_s: float = 0.0  #: seconds for which its bytes fill its busiest link
+    rest_s: float = 0.0  #: seconds after it has computed, and sent at the rate of that link
 
 
 @known_names

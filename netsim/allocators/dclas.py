@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.allocators.options import GRID_SLACK, next_multiple
 from netsim.base.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
 from netsim.base.values import (
     as_choice,
@@ -32,9 +33,6 @@ from netsim.fabric.view import FabricView
 Ints = NDArray[np.int64]
 
 _NOBODY = np.array([-1])
-
-#: Distance from a multiple of the observation interval, relative to it, that counts as rounding.
-_GRID_SLACK = 1e-6
 
 #: Largest ratio of two queues' weights; beyond it, a share would be lost in rounding.
 _WEIGHT_RATIO = 1e12
@@ -290,7 +288,7 @@ class DCLAS(Allocator):
         if self._interval == math.inf:
             return bool(view.events & (Event.COFLOW_VALID | Event.COFLOW_DONE))
         instants = view.now / self._interval
-        return abs(instants - round(instants)) <= _GRID_SLACK
+        return abs(instants - round(instants)) <= GRID_SLACK
 
     def _fifo(self, view: FabricView, queue: Ints) -> Ints:
         """The coflows by queue, in FIFO order within each."""
@@ -310,12 +308,12 @@ class DCLAS(Allocator):
             return math.inf
         if self._interval == 0:
             return math.nextafter(now, math.inf)
-        return (math.floor(now / self._interval + _GRID_SLACK) + 1) * self._interval
+        return next_multiple(now, self._interval)
 
     def _crossing(self, view: FabricView, rates: NDArray[np.float64], limit: NDArray[np.float64]
                   ) -> float:
         """The instant of the next move at the current rates; inf if there is none."""
         at = view.crossings(limit, rates).min(initial=math.inf)
         if self._interval and at < math.inf:
-            at = math.ceil(at / self._interval - _GRID_SLACK) * self._interval
+            at = math.ceil(at / self._interval - GRID_SLACK) * self._interval
         return max(at, math.nextafter(view.now, math.inf))

@@ -1,7 +1,8 @@
-"""What several allocators share: orders that stand between events."""
+"""What several allocators share: orders that stand between events, and instants at an interval."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -9,6 +10,15 @@ from netsim.fabric.allocation import Event
 from netsim.fabric.view import FabricView
 
 T = TypeVar("T")
+
+#: Distance from a multiple of an interval, relative to it, that counts as rounding.
+GRID_SLACK = 1e-6
+
+
+def next_multiple(now: float, interval: float) -> float:
+    """The first multiple of an interval that comes after now."""
+    return max((math.floor(now / interval + GRID_SLACK) + 1) * interval,
+               math.nextafter(now, math.inf))
 
 
 def reorders(events: Event) -> bool:

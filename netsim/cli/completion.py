@@ -52,8 +52,8 @@ _READY_MADE = {"networks": ("topologies", False), "experiments": ("workloads", T
 _TOGETHER = {"topologies": ("kinds of networks", "networks"), "workloads": ("jobs", "experiments")}
 
 #: Reproductions that belong to no paper.
-_STUDIES = ("accuracy-allreduce", "accuracy-htsim", "accuracy-m3", "joint-study", "joint-systems",
-            "llm-neighbours", "preemption-recurrent", "preemption-tiresias")
+_STUDIES = ("accuracy-allreduce", "accuracy-htsim", "accuracy-m3", "inter-job", "joint-study",
+            "joint-systems", "llm-neighbours", "preemption-recurrent", "preemption-tiresias")
 
 #: Kinds of pictures of runs, comparisons and sweeps.
 _PICTURES = ("bars", "cdf", "classes", "gantt", "gpus", "scatter", "slowdown", "sweep", "timeline",

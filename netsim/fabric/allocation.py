@@ -200,6 +200,14 @@ def check_sees(reader: str, column: str, information: Information, needs: Inform
                          f"information={needs!r}")
 
 
+#: The information that a policy needs to read a column of a view; others anybody may read.
+NEEDS: dict[str, Information] = {
+    **dict.fromkeys(("total", "remaining", "gamma", "nominal_gamma", "longest",
+                     "job_longest_gamma", "flow_size", "flow_remaining"), "clairvoyant"),
+    "job_predicted_s": "predicted", "job_ahead_s": "job-clairvoyant",
+    "job_service": "job-clairvoyant", "job_profile": "job-clairvoyant"}
+
+
 #: How bandwidth left over by an order is allocated.
 _LEFTOVER = ("greedy", "maxmin", "none")
 

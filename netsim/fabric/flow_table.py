@@ -24,6 +24,7 @@ from netsim.fabric.kernels.proportional import SharedLinks, new_shared_links
 from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.records import COFLOW, JOB, NO_COFLOWS, WAITED
 from netsim.fabric.routed_coflow import FlowArrays, RoutedCoflow, WithoutProcess
+from netsim.job import IterationProfile
 
 # --- engines, kept between decisions -------------------------------------------------------
 _arrays_of_copy, _update, _add_coflows, _flush_rows = map(Direct, (
@@ -156,6 +157,7 @@ class FlowTable:
         self.rows = np.zeros(16, COFLOW)  #: those of `coflows`, and room for more
         self.flow_arrays = FlowArrays()
         self.graphs = Graphs(len(self.jobs))
+        self.profiles: dict[int, IterationProfile] = {}  #: of the jobs that have told theirs
         self.last_key = 0  #: of the coflow that was added last
         self.pending = NO_COFLOWS
         self.next_pending = math.inf  #: when the next expected coflow becomes valid
@@ -220,6 +222,11 @@ class FlowTable:
         self.jobs = np.concatenate((self.jobs[:index], row, self.jobs[index:]))
         self.graphs.insert(index)
         self.pending["job"] += self.pending["job"] >= index
+
+    def profiles_of(self, jobs: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the profile of each of these jobs, as rows."""
+        rows = [self.profiles.get(job, IterationProfile()) for job in jobs.tolist()]
+        return np.array(rows, [(name, np.float64) for name in IterationProfile._fields])
 
     def add_links(self, capacity: NDArray[np.float64]) -> None:
         """Add links with these capacities, in bytes per second; no flow crosses them yet."""

@@ -14,6 +14,7 @@ from netsim.base.units import format_count
 from netsim.errors import AllocationError
 from netsim.fabric import kernels
 from netsim.fabric.allocation import (
+    NEEDS,
     Allocation,
     Event,
     Information,
@@ -35,13 +36,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: The information that a policy needs to read a column; others anybody may read.
-_NEEDS: dict[str, Information] = {
-    **dict.fromkeys(("total", "remaining", "gamma", "nominal_gamma", "longest",
-                     "job_longest_gamma", "flow_size", "flow_remaining"), "clairvoyant"),
-    "job_predicted_s": "predicted", "job_ahead_s": "job-clairvoyant",
-    "job_service": "job-clairvoyant"}
-
 
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
@@ -56,8 +50,8 @@ class FabricView:
     sort breaks ties in the usual way. Only `bssi` and netsim's own policies take valid times within
     1e-9 of each other as equal. Flows are listed coflow by coflow, in list order. All arrays are
     read-only. A column that the policy does not declare to know is refused with an `InputError`:
-    sizes if it is agnostic, and what jobs have yet to send, `job_predicted_s`, `job_ahead_s` and
-    `job_service`, unless it goes by predictions or is job-clairvoyant.
+    sizes if it is agnostic, and what jobs have yet to send, `job_predicted_s`, `job_ahead_s`,
+    `job_service` and `job_profile`, unless it goes by predictions or is job-clairvoyant.
 
     Building blocks are compiled. They take and return arrays with one entry per coflow, (C,),
     per unfinished flow, (F,), or per link, (L,).
@@ -130,10 +124,10 @@ class FabricView:
 
     def shows(self, column: str) -> bool:
         """Whether the policy may read a column, by the information that it declares."""
-        return column not in _NEEDS or sees(self._information, _NEEDS[column])
+        return column not in NEEDS or sees(self._information, NEEDS[column])
 
     def _check_shows(self, column: str) -> None:
-        check_sees(self._reader, f"view.{column}", self._information, _NEEDS[column])
+        check_sees(self._reader, f"view.{column}", self._information, NEEDS[column])
 
     @cached_property
     def job(self) -> Ints:
@@ -305,6 +299,12 @@ class FabricView:
         left = jobs["ahead"] * np.where(jobs["per_gamma"] > 0, jobs["per_gamma"], 1.0)
         np.add.at(left, self.job, self.gamma)
         return _locked((left * np.where(jobs["gpus"] > 0, jobs["gpus"], 1.0))[self.job])
+
+    @cached_property
+    def job_profile(self) -> NDArray[Any]:
+        """The `netsim.job.IterationProfile` of the job of each coflow, as rows. Shape (C,)."""
+        self._check_shows("job_profile")
+        return _locked(self._table.profiles_of(self.job))
 
     # --- flows and links -------------------------------------------------------------
 

@@ -130,6 +130,10 @@ class StageGraph:
         It is the duration of the iteration alone on the network if parallel coflows do not share
         links. `released`: whether stages wait for their ``release_s``, as in the first iteration.
         """
+        return max(self.ends(released=released, least=least))
+
+    def ends(self, *, released: bool, least: Callable[[RoutedCoflow], float]) -> list[float]:
+        """Compute when each stage ends on these paths."""
         ends = [0.0] * len(self.stages)
         alone = {demand: least(demand) for demand in dict.fromkeys(self.demands)
                  if demand is not None}
@@ -142,7 +146,7 @@ class StageGraph:
             if demand is not None:
                 end += alone[demand]
             ends[k] = max([end, *[ends[parent] for parent in self.dag.finishes_before[k]]])
-        return max(ends)
+        return ends
 
 
 @dataclass(slots=True)

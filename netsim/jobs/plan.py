@@ -22,7 +22,8 @@ from netsim.base.values import as_list
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.job import is_ranked
+from netsim.job import IterationProfile, is_ranked
+from netsim.jobs.alone import alone
 from netsim.jobs.fold import Crossing, fold
 from netsim.jobs.graph import Dag, OperationGraph, StageGraph
 from netsim.jobs.patterns import is_ranked_pattern, make_pattern, model_stages
@@ -232,6 +233,10 @@ class JobPlan:
             return sum(self._draw(iteration).gamma_s
                        for iteration in range(first, self.spec.iterations))
         return (self.spec.iterations - first) * self._fixed.gamma_s
+
+    def profile(self, iteration: int, gpus: int) -> IterationProfile:
+        """Return what the job computes and sends on its GPUs in an iteration, if it is alone."""
+        return alone(self.graph(iteration), gpus).profile(gpus, self.network.usable)
 
     def predicted_s(self, iterations: float, first: int = 0) -> float:
         """Sum the Gammas of the iterations from `first` to a predicted number, in seconds.

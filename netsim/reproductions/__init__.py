@@ -8,6 +8,7 @@ from netsim.reproductions import (
     accuracy_allreduce,
     accuracy_htsim,
     accuracy_m3,
+    inter_job,
     joint,
     llm_neighbours,
     preemption,
@@ -25,6 +26,7 @@ REPRODUCTIONS: dict[str, Reproduction | Measurement | Accuracy] = {
     each.name: each for each in (*(each for paper in PAPERS.values()
                                    for each in paper.reproductions.values()),
                                  *joint.FIGURES, *preemption.FIGURES, *llm_neighbours.FIGURES,
+                                 *inter_job.FIGURES,
                                  *accuracy_m3.FIGURES, *accuracy_htsim.FIGURES,
                                  *accuracy_allreduce.FIGURES)}
 

@@ -15,6 +15,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.protocols import JobLabel, Running
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.view import FabricView
+from netsim.job import IterationProfile
 from netsim.network import Topology
 from netsim.workload import Flows
 
@@ -37,6 +38,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
               longest_s: Sequence[float] | None = None,
               predicted_s: Sequence[float] | None = None, gpus: Sequence[float] | None = None,
               per_gamma: Sequence[float] | None = None,
+              profiles: Sequence[IterationProfile] | None = None,
               job_id: Sequence[int] | None = None, job_name: Sequence[str] | None = None,
               job_group: Sequence[int | str | None] | None = None,
               running: Sequence[Sequence[int]] | None = None,
@@ -75,6 +77,9 @@ optional
         coflows that it has emitted; the prediction of `ahead_s`; its GPUs; and the seconds that it
         takes alone, computation included, for each second of `ahead_s`. By default 0; for
         `longest_s`, the largest gamma of the job's active coflows; for `gpus` and `per_gamma`, 1.
+    profiles : sequence of netsim.job.IterationProfile, optional
+        For each job: what it computes and sends in an iteration, for `job_profile`; by default all
+        are 0.
     job_id, job_name, job_group : sequence, optional
         For each job: its id, name and group. By default its number, ``""`` and None.
     running : sequence of sequences of int, optional
@@ -121,8 +126,8 @@ optional
 
     per_job = {"arrival_s": arrival_s, "attained": attained, "completed": completed,
                "ahead_s": ahead_s, "longest_s": longest_s, "predicted_s": predicted_s,
-               "gpus": gpus, "per_gamma": per_gamma, "running": running, "job_id": job_id,
-               "job_name": job_name, "job_group": job_group}
+               "gpus": gpus, "per_gamma": per_gamma, "profiles": profiles, "running": running,
+               "job_id": job_id, "job_name": job_name, "job_group": job_group}
     table = _table(network, owner, valid, demands, per_job)
     table.coflows["deadline"] = _given("deadline_s", deadline_s, count, np.inf)
     _set_progress(table, demands, parts)
@@ -171,6 +176,7 @@ def _table(network: Topology, owner: Sequence[int], valid: Sequence[float],
             raise InputError(f"{name} has {len(values)} values for {count} jobs")
         if name in _PER_JOB:
             table.jobs[_PER_JOB[name]] = values
+    table.profiles.update(enumerate(IterationProfile(*each) for each in given.get("profiles", ())))
     if np.any(np.diff(table.jobs["arrival"]) < 0):
         raise InputError("jobs are numbered by arrival: arrival_s must not decrease")
     return table

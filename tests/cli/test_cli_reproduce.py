@@ -25,7 +25,7 @@ def test_the_list(netsim):
                                           "ratio-servers", "ratio-epsilon", "testbed", "gangs",
                                           "outlook", "links", "model")),
          "joint-study", "joint-systems", "preemption-recurrent", "preemption-tiresias",
-         "llm-neighbours", "accuracy-m3", "accuracy-htsim", "accuracy-allreduce"]
+         "llm-neighbours", "inter-job", "accuracy-m3", "accuracy-htsim", "accuracy-allreduce"]
 
 
 def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):

@@ -31,6 +31,7 @@ def test_all_that_a_policy_sees():
                      weight=[1, 2], deadline_s=[7, np.inf], arrival_s=[0, 0.5, 1],
                      attained=[50, 60, 0], completed=[1, 2, 0], ahead_s=[7, 8, 9],
                      predicted_s=[5, 4, 3], gpus=[4, 0, 0], per_gamma=[1.5, 0, 0],
+                     profiles=[(4, 2, 1, 3, 0.5), (), (1, 4, 0, 1)],
                      capacity={"egress-0": 50.0}, information="job-clairvoyant")
     assert view.now == 3
     assert (len(view), view.flows, view.jobs) == (2, 2, 2)
@@ -40,6 +41,7 @@ def test_all_that_a_policy_sees():
         "total": [440, 100], "remaining": [300, 75], "gamma": [6, 1.5],
         "job_arrival_s": [0, 1], "job_attained": [190, 25], "job_completed": [1, 0],
         "job_longest_gamma": [4.4, 1], "job_ahead_s": [7, 9], "job_predicted_s": [5, 3],
+        "job_profile": [(4, 2, 1, 3, 0.5), (1, 4, 0, 1, 0)],
         "job_service": [4 * (1.5 * 7 + 6), 9 + 1.5], "coflow": [0, 1], "src": [0, 0],
         "dst": [1, 2], "flow_size": [400, 100], "flow_remaining": [300, 75],
         "flow_sent": [100, 25], "capacity": [50, *[100] * 7]}
@@ -52,11 +54,13 @@ SIZES = ("total", "remaining", "gamma", "nominal_gamma", "longest", "job_longest
          "flow_size", "flow_remaining")
 
 
-@pytest.mark.parametrize("name", [*SIZES, "job_predicted_s", "job_ahead_s", "job_service"])
+@pytest.mark.parametrize("name", [*SIZES, "job_predicted_s", "job_ahead_s", "job_service",
+                                  "job_profile"])
 def test_what_a_policy_may_not_know_is_refused(name):
     blind = make_view(NET, [[(0, 1, 400.0)]], sent=[0.5], ahead_s=[1], information="agnostic")
     needs = {"job_predicted_s": "predicted", "job_ahead_s": "job-clairvoyant",
-             "job_service": "job-clairvoyant"}.get(name, "clairvoyant")
+             "job_service": "job-clairvoyant", "job_profile": "job-clairvoyant",
+             }.get(name, "clairvoyant")
     with pytest.raises(InputError, match=f"the policy reads view.{name}, but declares information="
                                          f"'agnostic'.* declare information='{needs}'"):
         getattr(blind, name)
