@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from netsim.base.brief import brief
 from netsim.errors import TraceError
 
@@ -14,6 +17,15 @@ WEEK_S = 7 * 86400
 
 #: Largest number of nodes or ranks that a message names.
 _MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchange:
+    """What ranks of a group send to each other in an all-to-all of unequal parts."""
+
+    between: NDArray[np.int64]  #: bytes from each rank of the group to each
+    work: NDArray[np.float64]  #: of each rank, as multiples of that with equal parts
+    tokens: tuple[int, int] = (0, 0)  #: those routed to experts, and those of them dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,8 @@ class RankNode:
         Tag of a message.
     where : str
         The name in errors; by default the id.
+    exchange : Exchange, optional
+        The parts of an all-to-all, if they are not equal.
     """
 
     id: int
@@ -61,6 +75,7 @@ class RankNode:
     label: str = ""
     tag: int = 0
     where: str = ""
+    exchange: Exchange | None = None
     __repr__ = brief
 
     def __str__(self) -> str:
