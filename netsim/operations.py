@@ -208,6 +208,11 @@ class Operations:
     turns : {"ready", "number"}
         Which ready computation a free stream runs next: the one that became ready first
         (``"ready"``), or the one with the lowest index (``"number"``).
+    tokens : (int, int)
+        Tokens that routers send to experts in an iteration, and those of them that are dropped.
+    variants : tuple of Operations
+        Operations of the iterations in turn, if these differ in `compute_s`, `sendings` and
+        `tokens`; the first is like this one.
 
     Raises
     ------
@@ -229,6 +234,8 @@ class Operations:
     ranks: int
     until: Ints | None = None
     turns: str = "ready"
+    tokens: tuple[int, int] = (0, 0)
+    variants: tuple[Operations, ...] = ()
     sequence: Ints = field(init=False)
     __repr__ = brief
     __deepcopy__ = same
@@ -295,17 +302,23 @@ class Operations:
         ----------
         factors : ndarray of float, shape (ranks,)
         """
-        other = copy(self)
         slow = self.compute_s * np.where(self.rank < 0, 1.0, factors[self.rank])
-        slow.setflags(write=False)
-        object.__setattr__(other, "compute_s", slow)
-        return other
+        return self._changed(slow, self.sendings, [each.slowed(factors) for each in self.variants])
 
     def scaled(self, nbytes: float, compute: float) -> Operations:
         """Return the operations with all bytes and all computation multiplied by factors."""
-        other = self.slowed(np.full(self.ranks, compute))
-        sendings = tuple(each.scaled(nbytes) for each in self.sendings)
-        object.__setattr__(other, "sendings", sendings)
+        slow = self.slowed(np.full(self.ranks, compute)).compute_s
+        return self._changed(slow, [each.scaled(nbytes) for each in self.sendings],
+                             [each.scaled(nbytes, compute) for each in self.variants])
+
+    def _changed(self, compute_s: Floats, sendings: Sequence[Sending],
+                 variants: Sequence[Operations] = (), **more: Any) -> Operations:
+        """Return operations that wait for each other as these do."""
+        other = copy(self)
+        compute_s.setflags(write=False)
+        for name, value in ({"compute_s": compute_s, "sendings": tuple(sendings),
+                             "variants": tuple(variants)} | more).items():
+            object.__setattr__(other, name, value)
         return other
 
     def name_of(self, operation: int) -> str:
@@ -372,6 +385,10 @@ class Family:
     group: str
     factor: float = 1.0  #: of all bytes; 1 unless the job has been scaled
     rings: int = 1
+    payloads: Ints | None = None  #: of each group, if they differ
+    #: Of an all-to-all with unequal parts: the bytes from each rank of a group to each, in all
+    #: groups alike.
+    between: Ints | None = None
 
     @property
     def groups(self) -> int:
@@ -383,9 +400,13 @@ class Family:
         """The flows of all groups, group by group."""
         count = self.members.shape[1]
         src, dst, parts, _ = transfer(self.kind, np.arange(count), self.rings)
-        nbytes = parts * self.payload / max(count * self.rings, 1) * self.factor
-        return Flows(self.members[:, src].ravel(), self.members[:, dst].ravel(),
-                     np.full(len(src) * self.groups, nbytes))
+        if self.between is not None:
+            nbytes = np.tile(self.between[src, dst] * self.factor, self.groups)
+        else:
+            payload = self.payload if self.payloads is None else self.payloads
+            each = parts * payload / max(count * self.rings, 1) * self.factor
+            nbytes = np.repeat(np.broadcast_to(each, self.groups), len(src))
+        return Flows(self.members[:, src].ravel(), self.members[:, dst].ravel(), nbytes)
 
     @property
     def messages(self) -> int:
@@ -395,9 +416,14 @@ class Family:
 
     def sending(self, group: int) -> Sending:
         """Return the coflow of a group, given by index."""
-        made = Sending.of(self.kind, self.members[group].tolist(), self.payload, self.group,
-                          self.rings)
-        return made if self.factor == 1 else made.scaled(self.factor)
+        payload = self.payload if self.payloads is None else int(self.payloads[group])
+        made = Sending.of(self.kind, self.members[group].tolist(), payload, self.group, self.rings)
+        if self.between is None:
+            return made if self.factor == 1 else made.scaled(self.factor)
+        own = slice(group * len(made.flows), (group + 1) * len(made.flows))
+        src, dst, nbytes = (getattr(self.flows, name)[own] for name in ("src", "dst", "nbytes"))
+        # It is no `Communication`, all of which have equal parts.
+        return made._replace(flows=Flows(src, dst, nbytes), communication=None)
 
 
 class Row(NamedTuple):
@@ -413,6 +439,8 @@ class Row(NamedTuple):
     family: int  #: index in `Programs.families` of the coflows that are sent; -1 for none
     size: int  #: number of operations of this step
     of_rank: Ints  #: for each rank of the class, its operation among those of this step
+    #: Of each operation's seconds, if ranks of the class differ in them.
+    factors: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,7 +449,8 @@ class Programs:
 
     Each pair of `after` and `after_previous` is a row, and a row that it waits for in the same or
     the previous iteration: the operation of the k-th rank in the first row's class waits for that
-    of the k-th rank in the second row's. `until` (of rows) and `turns` are as in `Operations`.
+    of the k-th rank in the second row's. `until` (of rows), `turns`, `tokens` and `variants` are as
+    in `Operations`.
     """
 
     rows: tuple[Row, ...] = field(repr=False)
@@ -431,11 +460,18 @@ class Programs:
     ranks: int
     until: tuple[int, ...] | None = field(default=None, repr=False)
     turns: str = "ready"
+    tokens: tuple[int, int] = (0, 0)
+    variants: tuple[Programs, ...] = field(default=(), repr=False)
     __repr__ = brief
     __deepcopy__ = same
 
     def __len__(self) -> int:
         return int(self.counts.sum())
+
+    @property
+    def identical(self) -> bool:
+        """Whether ranks of a class do the same, so that one can represent all of them."""
+        return not self.variants and all(row.factors is None for row in self.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Programs, tuple(getattr(self, each.name) for each in fields(self))
@@ -445,7 +481,8 @@ class Programs:
         return replace(
             self, rows=tuple(row if row.ranks is None else row._replace(
                 seconds=row.seconds * compute) for row in self.rows),
-            families=tuple(replace(each, factor=each.factor * nbytes) for each in self.families))
+            families=tuple(replace(each, factor=each.factor * nbytes) for each in self.families),
+            variants=tuple(each.scaled(nbytes, compute) for each in self.variants))
 
     @cached_property
     def counts(self) -> Ints:
@@ -476,11 +513,26 @@ class Programs:
         rank = [np.full(row.size, -1) if row.ranks is None else row.ranks for row in self.rows]
         sends = [np.full(row.size, -1) if row.family < 0 else
                  self.first_sending[row.family] + np.arange(row.size) for row in self.rows]
-        sendings = tuple(family.sending(group) for family in self.families
-                         for group in range(family.groups))
-        return self._operations(self.counts, np.concatenate(rank), np.concatenate(sends),
+        made = self._operations(self.counts, np.concatenate(rank), np.concatenate(sends),
                                 self._of_all(self.after), self._of_all(self.after_previous),
-                                sendings, self._until_of_all())
+                                self._sendings(), self._until_of_all())
+        if self.identical:
+            return made
+        return made._changed(self._seconds(), made.sendings, [made._changed(
+            each._seconds(), each._sendings(), tokens=each.tokens) for each in self.variants])
+
+    def _seconds(self) -> Floats:
+        """Return the seconds of all operations."""
+        seconds = np.repeat([row.seconds for row in self.rows], self.counts)
+        for row, first in zip(self.rows, self.first, strict=True):
+            if row.factors is not None:
+                seconds[first:first + row.size] *= row.factors
+        return seconds
+
+    def _sendings(self) -> tuple[Sending, ...]:
+        """Return the coflows of all groups."""
+        return tuple(family.sending(group) for family in self.families
+                     for group in range(family.groups))
 
     def _of_all(self, pairs: Sequence[tuple[int, int]]) -> Relation:
         """Derive the relation of operations from pairs of rows."""
@@ -522,7 +574,8 @@ class Programs:
         names, name = _numbered(row.name for row in self.rows)
         return Operations(rank, np.repeat([row.seconds for row in self.rows], counts), sends,
                           np.repeat(stream, counts), np.repeat(name, counts), after,
-                          after_previous, sendings, streams, names, self.ranks, until, self.turns)
+                          after_previous, sendings, streams, names, self.ranks, until, self.turns,
+                          self.tokens)
 
 
 def _numbered(texts: Iterator[str]) -> tuple[tuple[str, ...], list[int]]:

@@ -112,16 +112,21 @@ def _of_ranks(plan: JobPlan, network: Topology) -> Iterator[_IterationBounds]:
     """
     graph: OperationGraph = plan.graph(0)
     made, iterations = graph.operations, plan.spec.iterations
-    alone = np.array([*_alone(graph.routed, network), 0.0])[made.sends]
-    sends = np.array([*(demand.nbytes > 0 for demand in graph.routed), False])[made.sends]
-    paths = longest_path(made, made.compute_s + alone, iterations)
-    coflows = longest_path(made, sends.astype(np.float64), iterations)  # on the way to an end
-    for after_s, count in zip(paths, coflows, strict=True):
+    graphs = [plan.graph(iteration) for iteration in range(plan.period)]
+    alone_s = np.array([[*_alone(each.routed, network), 0.0] for each in graphs])[:, made.sends]
+    sent = np.array([[*(demand.nbytes > 0 for demand in each.routed), 0.0]
+                     for each in graphs])[:, made.sends]
+    compute_s = np.stack([each.operations.compute_s for each in graphs])
+    paths = longest_path(made, compute_s + alone_s, iterations)
+    coflows = longest_path(made, sent, iterations)  # on the way to an end
+    for iteration, (after_s, count) in enumerate(zip(paths, coflows, strict=True)):
+        at = iteration % len(graphs)
+        alone, sends = alone_s[at], sent[at] > 0
         ends = plan.spec.arrival_s + after_s
         starts_then = (count == sends) & graph.in_order
         columns = ends - alone, ends, starts_then, starts_then & ~sends
         spans = [_Span(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
-        yield _IterationBounds(graph, spans, alone.tolist())
+        yield _IterationBounds(graphs[at], spans, alone.tolist())
 
 
 def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival: float

@@ -30,7 +30,7 @@ from netsim.text import toml_problem
 #: Tables that may name a file.
 _SOURCES = ("network", "edge_cloud", "workload")
 
-_FILE = re.compile(rf"(sweep\.vary\.)?({'|'.join(_SOURCES)})(\.\d+)?\.file(\.\d+)?")
+_FILE = re.compile(rf"(sweep\.vary\.)?({'|'.join(_SOURCES)})(\.\d+)?(\.expert_load)?\.file(\.\d+)?")
 
 #: Keys that may name a file instead of an algorithm, with this suffix.
 _PROGRAM = re.compile(r"(sweep\.vary\.)?workload(\.\d+)?\.pattern(\.\d+)?\.algorithm(\.\d+)?")

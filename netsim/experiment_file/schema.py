@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import is_dataclass
 from os import PathLike
 from pathlib import Path
 from types import UnionType
@@ -229,7 +230,7 @@ def _alternative(kind: Any, choices: Sequence[Any], quantity: str) -> Schema | N
         return {"enum": own} if own else {"type": _SCALARS[kind]}
     if not isinstance(origin, type):
         return None
-    if issubclass(origin, Mapping):
+    if is_dataclass(origin) or issubclass(origin, Mapping):  # a table of parameters
         values = _alternatives(args[1], (), quantity) if args else {}
         return {"type": "object"} | ({"additionalProperties": values} if values else {})
     if issubclass(origin, Iterable):

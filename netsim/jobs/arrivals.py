@@ -102,9 +102,10 @@ class ComingJobs:
         """See `Coming`."""
         alone_s = np.array([_known(plan.lower_bound()) for plan in self._plans])
         none = np.empty(0, np.int64)
-        sent = [[demand for iteration in _draws(plan) for demand in plan.graph(iteration).demands
-                 if demand is not None] for plan in self._plans]
-        times = [1 if plan.spec.redraw else plan.spec.iterations for plan in self._plans]
+        sent = [[demand for iteration in range(plan.spec.iterations if plan.period > 1 else 1)
+                 for demand in plan.graph(iteration).demands if demand is not None]
+                for plan in self._plans]
+        times = [1 if plan.period > 1 else plan.spec.iterations for plan in self._plans]
         owner, link, seconds = self._loads(sent)
         links = len(self._capacity)
         pairs, place = np.unique(owner * links + link, return_inverse=True)
@@ -161,11 +162,6 @@ class ComingJobs:
 def _known(least_s: float) -> float:
     """Return a least time; 0 if it is endless, because a link is always dead."""
     return 0.0 if least_s == math.inf else least_s
-
-
-def _draws(plan: JobPlan) -> range:
-    """Return the iterations that differ from each other."""
-    return range(plan.spec.iterations if plan.spec.redraw else 1)
 
 
 def _steps_of(graph: StageGraph | OperationGraph) -> Iterator[_Step]:

@@ -17,7 +17,6 @@ from netsim.base.values import parents_first, same
 from netsim.fabric.graphs import OperationRows
 from netsim.fabric.records import OPERATION
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.jobs.longest_path import longest_path
 from netsim.operations import Operations, Programs, Relation
 from netsim.workload import Stage
 
@@ -275,7 +274,6 @@ class OperationLists:
     turn: list[int]  #: a number for a computation's rank and stream; else -1
     in_order: bool  #: see `OperationGraph.in_order`
     sends: list[int]  #: the number of a routed coflow, or -1
-    compute_s: list[float]
     __deepcopy__ = same
 
 
@@ -287,7 +285,7 @@ def _lists_of(made: Operations) -> OperationLists:
         made.after.inverse().lists(), made.after_previous.inverse().lists(),
         (first + made.after_previous.counts).tolist(), first.tolist(), holders,
         frozenset(chain(*holders.values())), _turns_of(made).tolist(), _in_order(made),
-        made.sends.tolist(), made.compute_s.tolist())
+        made.sends.tolist())
 
 
 @lru_cache(maxsize=4)
@@ -371,8 +369,7 @@ class OperationGraph:
         gamma = np.array([*(demand.gamma for demand in self.routed), 0.0])
         return float(gamma[self.operations.sends].sum())
 
-    def lower_bound(self, iterations: int, least: Callable[[RoutedCoflow], float]) -> float:
-        """Return the least possible seconds of the iterations: the longest path through them."""
+    def least_s(self, least: Callable[[RoutedCoflow], float]) -> NDArray[np.float64]:
+        """Return the seconds of each operation if each coflow takes its least time."""
         alone = np.array([*map(least, self.routed), 0.0])
-        seconds = self.operations.compute_s + alone[self.operations.sends]
-        return max(float(ends.max()) for ends in longest_path(self.operations, seconds, iterations))
+        return self.operations.compute_s + alone[self.operations.sends]

@@ -22,8 +22,8 @@ def longest_path(operations: Operations, seconds: Floats, iterations: int) -> It
     Parameters
     ----------
     operations : Operations
-    seconds : ndarray of float, shape (operations,)
-        Duration of each operation.
+    seconds : ndarray of float, shape (operations,) or (period, operations)
+        Duration of each operation; with several rows, they are for the iterations in turn.
     iterations : int
 
     Yields
@@ -31,11 +31,11 @@ def longest_path(operations: Operations, seconds: Floats, iterations: int) -> It
     ndarray of float, shape (operations,)
         Seconds after the job's start.
     """
-    before = np.zeros(len(operations))
-    for _ in range(iterations):
+    before, rows = np.zeros(len(operations)), np.atleast_2d(seconds)
+    for iteration in range(iterations):
         ends = np.empty(len(operations))
-        propagate(operations.sequence, *operations.after, *operations.after_previous, seconds,
-                  before, ends)
+        propagate(operations.sequence, *operations.after, *operations.after_previous,
+                  rows[iteration % len(rows)], before, ends)
         yield ends
         before = ends
 

@@ -26,6 +26,7 @@ from netsim.job import IterationProfile, is_ranked
 from netsim.jobs.alone import alone
 from netsim.jobs.fold import Crossing, fold
 from netsim.jobs.graph import Dag, OperationGraph, StageGraph
+from netsim.jobs.longest_path import longest_path
 from netsim.jobs.patterns import is_ranked_pattern, make_pattern, model_stages
 from netsim.network import Topology
 from netsim.operations import Operations, Programs, Sending
@@ -52,6 +53,18 @@ def operations_of(job: JobSpec) -> Operations | None:
         made = job.operations
         return made.whole if isinstance(made, Programs) else made
     return _converted(tuple(job.stages), job.ranks) if is_ranked(job.stages) else None
+
+
+def expert_counts(workload: Workload) -> dict[str, int]:
+    """Count the tokens that routers send to experts in all iterations, if loads are uneven."""
+    routed = dropped = 0
+    for job in () if isinstance(workload.jobs, JobColumns) else workload.jobs:
+        if job.operations is not None:
+            variants = job.operations.variants or (job.operations,)
+            for iteration in range(job.iterations if any(variants[0].tokens) else 0):
+                own = variants[iteration % len(variants)].tokens
+                routed, dropped = routed + own[0], dropped + own[1]
+    return {"routed_tokens": routed, "dropped_tokens": dropped} if routed else {}
 
 
 @lru_cache(maxsize=64)
@@ -128,24 +141,42 @@ class JobPlan:
         if network.wire.timed or not np.array_equal(capacity[:network.links], network.usable):
             self.least = partial(RoutedCoflow.least_s, capacity=capacity,
                                  latency=network.wire.latency)
-        self._fixed = None if spec.redraw else self._draw()
+        #: The graphs of the iterations in turn, of which there is mostly one; None if sizes are
+        #: redrawn.
+        self._fixed = None if spec.redraw else self._graphs()
         self._alone_s: float | None = None
 
     def graph(self, iteration: int) -> Any:
-        """Return the graph of an iteration; all are the same unless sizes are redrawn."""
-        return self._draw(iteration) if self._fixed is None else self._fixed
+        """Return the graph of an iteration; mostly, all are the same."""
+        return self._draw(iteration) if self._fixed is None else self._fixed[
+            iteration % len(self._fixed)]
+
+    @property
+    def period(self) -> int:
+        """Number of iterations after which graphs repeat: 1 if all are the same."""
+        return self.spec.iterations if self._fixed is None else len(self._fixed)
 
     def reroute(self) -> None:
         """Recompute the job's routes, after routes of the network have changed."""
         if self._fixed is not None:
-            self._fixed, self._alone_s = self._draw(), None
+            self._fixed, self._alone_s = self._graphs(), None
+
+    def _graphs(self) -> tuple[StageGraph | OperationGraph, ...]:
+        made = self.spec.operations
+        if made is None or not made.variants:
+            return (self._draw(),)
+        variants = made.whole.variants if isinstance(made, Programs) else made.variants
+        return tuple(map(self._of_operations, variants))
+
+    def _of_operations(self, operations: Operations) -> OperationGraph:
+        return OperationGraph(operations, tuple(
+            self._routed(each, f"sending {k}") for k, each in enumerate(operations.sendings)))
 
     def _draw(self, *iteration: int) -> StageGraph | OperationGraph:
         if self._taken is not None and (folded := self._fold(self._taken)) is not None:
             return folded
         if (operations := operations_of(self.spec)) is not None:
-            return OperationGraph(operations, tuple(
-                self._routed(each, f"sending {k}") for k, each in enumerate(operations.sendings)))
+            return self._of_operations(operations)
         stages = self._placed(timed_stages(self.spec, self._seed, *iteration))
         routed: dict[int, RoutedCoflow] = {}  # by the flows that many stages may share
         return StageGraph(stages, tuple(self._demand(stage, routed) for stage in stages),
@@ -154,7 +185,7 @@ class JobPlan:
     def _fold(self, taken: NDArray[np.bool_]) -> OperationGraph | None:
         """Return the operations of one rank of each class, if these represent all ranks."""
         programs = self.spec.operations
-        if not isinstance(programs, Programs):
+        if not isinstance(programs, Programs) or not programs.identical:
             return None
         if not programs.families:
             return OperationGraph(programs.folded, (), programs)
@@ -186,17 +217,16 @@ class JobPlan:
     @property
     def simulated_ranks(self) -> int:
         """The number of simulated ranks, if these represent all ranks; otherwise 0."""
-        fixed = self._fixed
+        fixed = None if self._fixed is None else self._fixed[0]
         if not (isinstance(fixed, OperationGraph) and fixed.programs is not None):
             return 0
         return len(np.unique(fixed.operations.rank[fixed.operations.rank >= 0]))
 
     def links(self) -> NDArray[np.int64]:
         """Return the links that the job may use."""
-        fixed = self._fixed
-        if fixed is None:  # other flows in each iteration
+        if self._fixed is None:  # other flows in each iteration
             return np.arange(self.network.links)
-        links = [coflow.loads["link"] for coflow in fixed.routed]
+        links = [coflow.loads["link"] for graph in self._fixed for coflow in graph.routed]
         return np.unique(np.concatenate([np.empty(0, np.int64), *links]))
 
     def lower_bound(self) -> float:
@@ -217,22 +247,26 @@ class JobPlan:
     def _seconds(self, least: Callable[[RoutedCoflow], float]) -> float:
         """Compute the JCT if each coflow takes its least time."""
         iterations, fixed = self.spec.iterations, self._fixed
-        if isinstance(fixed, OperationGraph):
-            return fixed.lower_bound(iterations, least)
         if fixed is None:
             return float(sum(self.graph(iteration).length(released=iteration == 0, least=least)
                              for iteration in range(iterations)))
-        first = fixed.length(released=True, least=least)
+        graph = fixed[0]
+        if isinstance(graph, OperationGraph):
+            seconds = np.stack([each.least_s(least) for each in fixed
+                                if isinstance(each, OperationGraph)])
+            return max(float(ends.max()) for ends in longest_path(
+                graph.operations, seconds, iterations))
+        first = graph.length(released=True, least=least)
         if iterations == 1:
             return first
-        return first + (iterations - 1) * fixed.length(released=False, least=least)
+        return first + (iterations - 1) * graph.length(released=False, least=least)
 
     def communication_s(self, first: int = 0) -> float:
         """Sum the Gammas of all coflows from iteration `first` on, in seconds."""
-        if self._fixed is None:
-            return sum(self._draw(iteration).gamma_s
+        if self._fixed is None or self.period > 1:
+            return sum(self.graph(iteration).gamma_s
                        for iteration in range(first, self.spec.iterations))
-        return (self.spec.iterations - first) * self._fixed.gamma_s
+        return (self.spec.iterations - first) * self._fixed[0].gamma_s
 
     def profile(self, iteration: int, gpus: int) -> IterationProfile:
         """Return what the job computes and sends on its GPUs in an iteration, if it is alone."""
@@ -423,8 +457,12 @@ def _of_stages(stages: tuple[Stage, ...]) -> float:
 
 
 def _sent(job: JobSpec) -> list[tuple[Flows, float]]:
-    """Return what a job without a pattern sends in an iteration, and how often each."""
+    """Return what a job without a pattern sends in a mean iteration, and how often each."""
     programs = job.operations
+    if programs is not None and (variants := programs.variants):
+        made_in = [variants[iteration % len(variants)] for iteration in range(job.iterations)]
+        return [(flows, count / job.iterations) for made in made_in
+                for flows, count in _sent(replace(job, operations=made))]
     if isinstance(programs, Programs):  # need not be expanded
         times = np.zeros(len(programs.families))
         for row in programs.rows:

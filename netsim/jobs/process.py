@@ -142,7 +142,7 @@ class JobProcess(ABC):
         self.lower_bound_s = self.plan.lower_bound()
         if self._may_run is not None and not self._may_run(self.hosts):
             return
-        if not (self._waited_for or self.plan.spec.redraw) and (
+        if not (self._waited_for or self.plan.spec.redraw or self.plan.period > 1) and (
                 graph := self.plan.graph(0)).runs_without_process():
             self._announce()
             self._recorder.graph_begun(self.index, graph)
@@ -601,7 +601,7 @@ class OperationProcess(JobProcess):
 
     def _start_at(self, at: _At, begun: dict[float, list[_At]]) -> None:
         """Start an operation; a computation joins those with the same duration."""
-        seconds = self._lists.compute_s[at[1]]
+        seconds = float(self.plan.graph(at[0]).operations.compute_s[at[1]])
         if seconds:
             begun.setdefault(seconds, []).append(at)
         else:
@@ -624,7 +624,7 @@ class OperationProcess(JobProcess):
         if sends < 0:
             self._completed_one(at, self._env.now)
         else:
-            self._send(at, self.graph.routed[sends])
+            self._send(at, self.plan.graph(at[0]).routed[sends])
 
     def _end_turn(self, at: _At, begun_s: float) -> None:
         """Record a computation, and give its stream to the next one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import about
+from netsim.base.values import about, is_whole
 from netsim.errors import InputError, UnknownNameError
-from netsim.llm.rank_program import RankStep, rank_program
+from netsim.llm.experts import LayerTokens, tokens_of, totals
+from netsim.llm.rank_program import RankStep, TokensOf, rank_program
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
 from netsim.operations import Family, Operations, Programs, Row
@@ -79,24 +80,24 @@ def groups_of(grid: RankGrid) -> dict[str, list[list[int]]]:
 Pairs = tuple[tuple[int, int], ...]
 
 
-def assemble(setup: TrainingSetup) -> Programs:
+def assemble(setup: TrainingSetup, iteration: int = 0) -> Programs:
     """Make the operations of an iteration of a setup, one pipeline stage after the other."""
-    return _Assembly(setup).programs()
+    return _Assembly(setup, iteration).programs()
 
 
 class _Assembly:
     """Gives each step of each stage a row; a communication has one operation per group."""
 
-    def __init__(self, setup: TrainingSetup) -> None:
+    def __init__(self, setup: TrainingSetup, iteration: int) -> None:
         self._grid = RankGrid.of(setup)
-        self._setup = setup
+        self._setup, self._iteration = setup, iteration
         self._programs = [rank_program(setup, stage) for stage in range(setup.pp)]
         self._size = setup.world // setup.pp
         self._position = np.zeros(setup.world, np.int64)
         for stage in range(setup.pp):
             self._position[self._grid.stage(stage)] = np.arange(self._size)
         self._families: list[Family] = []
-        self._known: dict[tuple[str, int, str, int], int] = {}
+        self._known: dict[tuple[str, int, str, int, TokensOf | None], int] = {}
         self._groups: dict[tuple[str, int], tuple[Ints, Ints]] = {}
         self._each = np.arange(self._size)
         self._rows: list[Row] = []
@@ -112,7 +113,11 @@ class _Assembly:
     def _row(self, stage: int, step: RankStep) -> int:
         """Add the row of a step, or find the one that it shares; return its place."""
         if step.kind == "compute":
-            return self._add(step, self._grid.stage(stage), -1, self._each)
+            made = self._add(step, self._grid.stage(stage), -1, self._each)
+            if step.tokens is not None:
+                work = self._tokens(step.tokens).work()
+                self._rows[made] = self._rows[made]._replace(factors=work[self._expert_rank(stage)])
+            return made
         if step.kind == "send":
             ends = np.stack((self._grid.stage(stage), self._grid.stage(step.peer)), axis=1)
             return self._add(step, None, self._family(step, stage, ends), self._each)
@@ -148,11 +153,35 @@ class _Assembly:
 
     def _family(self, step: RankStep, stage: int, groups: Ints) -> int:
         """Return the index of a step's family, which equal steps share."""
-        key = f"{step.group} {step.peer}", stage, step.kind, step.payload
+        key = f"{step.group} {step.peer}", stage, step.kind, step.payload, step.tokens
         if key not in self._known:
             self._known[key] = len(self._families)
-            self._families.append(Family(step.kind, groups, step.payload, step.group))
+            family = Family(step.kind, groups, step.payload, step.group)
+            if step.tokens is not None:
+                family = self._uneven(family, stage, step.tokens)
+            self._families.append(family)
         return self._known[key]
+
+    # --- experts with an uneven load ----------------------------------------------------------
+
+    def _tokens(self, which: TokensOf) -> LayerTokens:
+        return tokens_of(self._setup, which.layer, self._iteration)
+
+    def _expert_rank(self, stage: int) -> Ints:
+        """Return the place of each rank of a stage in its group of expert parallelism."""
+        found = np.empty(self._size, np.int64)
+        groups = self._grid.of_stage("ep", stage)
+        found[self._position[groups]] = np.arange(groups.shape[1])
+        return found
+
+    def _uneven(self, family: Family, stage: int, which: TokensOf) -> Family:
+        """Give a family the bytes of the tokens of experts: each way, or of a tensor group."""
+        setup, between = self._setup, self._tokens(which).between()
+        nbytes = between * (setup.model.hidden * setup.dtype_bytes)
+        if family.group == "ep":
+            return replace(family, between=nbytes.T if which.back else nbytes)
+        ranks = self._expert_rank(stage)[self._position[family.members[:, 0]]]
+        return replace(family, payloads=setup.tp * nbytes.sum(axis=0)[ranks])
 
     def _relations(self, rows: list[list[int]]) -> tuple[Pairs, Pairs]:
         found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
@@ -218,7 +247,8 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     return JobSpec(id, parse_seconds(arrival_s, "llm: arrival_s"), iterations,
                    name=label if name is None else name,
                    hosts=range(made.world) if hosts is None else hosts,
-                   operations=_programs(made), weight=weight, group=group)
+                   operations=_programs(made, _period(made, iterations)), weight=weight,
+                   group=group)
 
 
 def _check_model(model: object) -> None:
@@ -238,10 +268,21 @@ def _check_options(setup: Mapping[str, Any]) -> None:
             raise UnknownNameError("option of llm", name, [*known, *own], key=name)
 
 
+def _period(setup: TrainingSetup, iterations: int) -> int:
+    """Return after how many of the iterations of a job the loads of experts repeat."""
+    if setup.expert_load is None or not is_whole(iterations):  # `JobSpec` refuses these
+        return 1
+    return max(1, min(setup.expert_load.period or iterations, iterations))
+
+
 @lru_cache(maxsize=8)
-def _programs(setup: TrainingSetup) -> Programs:
+def _programs(setup: TrainingSetup, period: int = 1) -> Programs:
     """Return the programs of a setup's ranks in an iteration; equal jobs share them."""
-    return assemble(setup)
+    if setup.expert_load is None:
+        return assemble(setup)
+    made = [replace(assemble(setup, iteration), tokens=totals(setup, iteration))
+            for iteration in range(period)]
+    return made[0] if period == 1 else replace(made[0], variants=tuple(made))
 
 
 def llm_operations(setup: TrainingSetup) -> Operations:

@@ -25,6 +25,13 @@ from netsim.llm.setup import TrainingSetup
 _OPTIMIZER, _GATHERED = "optimizer", "gathered"
 
 
+class TokensOf(NamedTuple):
+    """The tokens of a layer, on their way to experts or back to the ranks that sent them."""
+
+    layer: int
+    back: bool
+
+
 class RankStep(NamedTuple):
     """A step of a rank: a computation, or the rank's part in a communication."""
 
@@ -39,6 +46,8 @@ class RankStep(NamedTuple):
     #: Sends that it waits for: stage, and name of the step.
     receives: tuple[tuple[int, str], ...] = ()
     peer: int = -1  #: the stage that a send goes to
+    #: Whose tokens decide about bytes or seconds, if experts have an uneven load.
+    tokens: TokensOf | None = None
 
 
 def rank_program(setup: TrainingSetup, stage: int) -> list[RankStep]:
@@ -103,7 +112,8 @@ class _ProgramBuilder:
 
     def _issue(self, stream: str, kind: str, label: str, after: Iterable[int], *,
                seconds: float = 0.0, group: str = "", payload: int = 0, peer: int = -1,
-               waits: Iterable[str] = (), receives: Iterable[tuple[int, str]] = ()) -> int:
+               waits: Iterable[str] = (), receives: Iterable[tuple[int, str]] = (),
+               tokens: TokensOf | None = None) -> int:
         """Issue a step that does not block, and return its place."""
         place, behind = len(self._steps), set(after)
         if stream in self._last:
@@ -113,28 +123,31 @@ class _ProgramBuilder:
         self._previous[place] = set(waits)
         self._steps.append(RankStep(
             stream, kind, f"{self._where}/{label}", seconds, group, payload,
-            tuple(sorted(behind)), (), tuple(receives), peer))
+            tuple(sorted(behind)), (), tuple(receives), peer, tokens))
         return place
 
     def _block(self, stream: str, kind: str, label: str, *, seconds: float = 0.0, group: str = "",
-               payload: int = 0) -> int:
+               payload: int = 0, tokens: TokensOf | None = None) -> int:
         """Issue a step that the rank waits for."""
         place = self._issue(stream, kind, label, self._front, seconds=seconds, group=group,
-                            payload=payload, waits=self._waits, receives=self._receives)
+                            payload=payload, waits=self._waits, receives=self._receives,
+                            tokens=tokens)
         self._front, self._waits, self._receives = {place}, set(), []
         return place
 
-    def _compute(self, seconds: float) -> int:
-        return self._block("compute", "compute", "compute", seconds=seconds)
+    def _compute(self, seconds: float, tokens: TokensOf | None = None) -> int:
+        return self._block("compute", "compute", "compute", seconds=seconds, tokens=tokens)
 
     def _exists(self, group: str) -> bool:
         """Whether a group has several ranks; a single rank sends nothing."""
         return self._sizes[group] > 1
 
-    def _collective(self, stream: str, kind: str, payload: int) -> None:
+    def _collective(self, stream: str, kind: str, payload: int, tokens: TokensOf | None = None
+                    ) -> None:
         """Issue a blocking collective of tensor, context or expert parallelism."""
         if self._exists(stream):
-            self._block(stream, kind, f"{stream} {kind}", group=stream, payload=payload)
+            self._block(stream, kind, f"{stream} {kind}", group=stream, payload=payload,
+                        tokens=tokens)
 
     # --- passes -----------------------------------------------------------------------------
 
@@ -206,7 +219,7 @@ class _ProgramBuilder:
                 self._in()
                 self._compute(cost.shared_s)
                 self._out()
-            self._experts(cost.main_s)
+            self._experts(unit, cost.main_s)
         else:
             self._in()
             if unit.kind == "attn":
@@ -214,16 +227,18 @@ class _ProgramBuilder:
             self._compute(cost.main_s + cost.core_s)
             self._out()
 
-    def _experts(self, seconds: float) -> None:
+    def _experts(self, unit: Unit, seconds: float) -> None:
         """Send tokens to their experts, compute, and send the results back."""
-        setup = self._setup
+        setup, there, back = self._setup, None, None
+        if setup.expert_load is not None:
+            there, back = TokensOf(unit.layer, False), TokensOf(unit.layer, True)
         split = setup.tp if setup.sequence_parallel else 1
         nbytes = setup.model.top_k * setup.tokens // split * setup.model.hidden * setup.dtype_bytes
-        self._collective("ep", "all-to-all", nbytes)
-        self._collective("tp", "all-gather", setup.tp * nbytes)
-        self._compute(seconds)
-        self._collective("tp", "reduce-scatter", setup.tp * nbytes)
-        self._collective("ep", "all-to-all", nbytes)
+        self._collective("ep", "all-to-all", nbytes, there)
+        self._collective("tp", "all-gather", setup.tp * nbytes, there)
+        self._compute(seconds, there)
+        self._collective("tp", "reduce-scatter", setup.tp * nbytes, there)
+        self._collective("ep", "all-to-all", nbytes, back)
 
     @property
     def _kv_bytes(self) -> int:
@@ -235,7 +250,7 @@ class _ProgramBuilder:
     def _backward(self, unit: Unit) -> None:
         cost = cost_of(self._setup, unit.kind)
         if unit.kind == "experts":
-            self._experts(2 * cost.main_s)
+            self._experts(unit, 2 * cost.main_s)
             if self._setup.model.shared_ffn:
                 self._in()
                 self._gradients(unit, cost.shared_s, cost.shared_s)

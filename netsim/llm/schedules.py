@@ -30,6 +30,7 @@ class Unit:
     kind: str  #: ``"embed"``, ``"attn"``, ``"dense"``, ``"experts"`` or ``"head"``
     gather: str  #: label of what ZeRO 3 gathers together: a layer, ``"embed"`` or ``"head"``
     tensors: tuple[Tensor, ...]
+    layer: int = -1  #: of experts
 
 
 @lru_cache(maxsize=256)
@@ -118,7 +119,7 @@ def _experts(setup: TrainingSetup, layer: int) -> Unit:
     local, matrix = model.experts // setup.ep, model.hidden * model.moe_ffn // setup.tp
     for part, elements in (("fc1", (model.mlp_matrices - 1) * matrix), ("fc2", matrix)):
         tensors += [Tensor(name, f"expert{k}.{part}", elements, expert=True) for k in range(local)]
-    return Unit(name, "experts", str(layer), tuple(tensors))
+    return Unit(name, "experts", str(layer), tuple(tensors), layer)
 
 
 class Cost(NamedTuple):

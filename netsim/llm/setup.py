@@ -23,6 +23,7 @@ from netsim.base.values import (
     same,
 )
 from netsim.errors import InputError
+from netsim.llm.expert_load import ExpertLoad
 from netsim.llm.transformer import Transformer
 from netsim.models.gpus import as_flops, gpu_of
 
@@ -58,7 +59,7 @@ _CONVERTERS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("sequence_parallel", "overlap_grad_reduce", "overlap_param_gather",
                      "tp_overlap", "pp_overlap", "step_barrier"), as_flag),
     "peak_flops": _peak_flops, "utilisation": as_share, "forward_s": optional(_forward_s),
-    "optimizer_s": parse_seconds}
+    "optimizer_s": parse_seconds, "expert_load": optional(ExpertLoad.of)}
 
 
 @known_names
@@ -121,6 +122,9 @@ class TrainingSetup:
         Time of the optimizer's step.
     step_barrier : bool
         Whether all ranks wait for each other before the optimizer.
+    expert_load : ExpertLoad or mapping, optional
+        How tokens spread over experts, or the parameters of that; by default evenly. See
+        `netsim.llm.ExpertLoad`.
 
     Raises
     ------
@@ -160,6 +164,7 @@ class TrainingSetup:
     forward_s: tuple[float, float, float] | None = None
     optimizer_s: float = 0.0
     step_barrier: bool = True
+    expert_load: ExpertLoad | None = None
 
     __repr__ = brief
     __deepcopy__ = same
@@ -203,10 +208,16 @@ class TrainingSetup:
         yield from self._problems_of_zero()
 
     def _problems_of_experts(self) -> Iterator[tuple[str, str]]:
+        load = self.expert_load
         if not self.model.experts:
             if self.ep > 1:
                 yield "ep", f"ep = {self.ep} needs a model with experts"
+            if load is not None:
+                yield "expert_load", "expert_load needs a model with experts"
             return
+        if load is not None and (problem := load.problem_of(
+                self.model.experts, range(self.model.dense_first, self.model.layers))):
+            yield "expert_load", problem
         if self.tp > 1 and not self.sequence_parallel:
             yield "tp", "experts with tp > 1 need sequence_parallel, as in Megatron"
         if self.forward_s is not None and self.model.shared_ffn:

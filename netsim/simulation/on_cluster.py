@@ -28,7 +28,7 @@ from netsim.fabric.clock import Clock, CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.fitting import all_settled, fitted_pattern, settled
 from netsim.jobs.patterns import Collective
-from netsim.jobs.plan import JobPlan, has_operations
+from netsim.jobs.plan import JobPlan, expert_counts, has_operations
 from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
@@ -264,7 +264,8 @@ class OnCluster(Run):
 
     def cost(self) -> dict[str, Any]:
         return {"decisions": 0 if self.fabric is None else self.fabric.decisions,
-                "counts": dict(getattr(self.decider, "counts", {})) | self._spread()}
+                "counts": dict(getattr(self.decider, "counts", {})) | self._spread()
+                | expert_counts(self.workload)}
 
     def tables(self) -> dict[str, Any]:
         if self._on_fabric is not None:

@@ -21,7 +21,7 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import WithoutProcess
 from netsim.jobs.arrivals import Arrivals, ComingJobs
 from netsim.jobs.fitting import all_fitted, fitted
-from netsim.jobs.plan import JobPlan, links_of, place_randomly
+from netsim.jobs.plan import JobPlan, expert_counts, links_of, place_randomly
 from netsim.jobs.process import JobProcess, process_of
 from netsim.jobs.single import SingleCoflows, SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
@@ -281,6 +281,7 @@ class OnNetwork(Run):
 
     def cost(self) -> dict[str, Any]:
         cost = super().cost()
+        cost["counts"] |= expert_counts(self.workload)
         if self._simulated_ranks:
             cost["counts"]["simulated_ranks"] = self._simulated_ranks
         return cost

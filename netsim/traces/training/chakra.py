@@ -77,7 +77,8 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
                 drop_long: bool = False,
                 peak_flops: float | None = None, memory_rate: Quantity | None = None,
                 layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
-                keep: str = "buffer", iterations: int = 1, hosts: Sequence[int | str] | None = None,
+                keep: str = "buffer", expert_load: Mapping[str, Any] | None = None,
+                iterations: int = 1, hosts: Sequence[int | str] | None = None,
                 seed: int = 0) -> Workload:
     """Read execution traces of Chakra as one job, from a file per rank.
 
@@ -117,6 +118,9 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     keep : {"buffer", "input"}
         Whether a rank in a growing group keeps the size of the larger one of its two buffers, or
         the size of its input.
+    expert_load : mapping, optional
+        With a layout: parameters of `netsim.traces.training.TraceExpertLoad`, by which all-to-alls
+        of groups of experts send unequal parts. By default parts are equal.
     iterations : int
         How often the job repeats the trace.
     hosts : sequence of int or str, optional
@@ -140,7 +144,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     groups = optional(as_path)(groups, "groups")
     options = _Options(deps, comm_slots, replay, strict, drop_long, peak_flops,
                        optional(parse_rate)(memory_rate, "memory_rate"))
-    scaling = Scaling.given(layout, scale, keep)
+    scaling = Scaling.given(layout, scale, keep, expert_load)
     iterations = as_whole(iterations, "iterations", 1)
     path = require_file(path)
     with as_problems(path):

@@ -100,6 +100,8 @@ class _Writing:
     # --- what cannot be said --------------------------------------------------------------------
 
     def _refuse_inexpressible(self) -> None:
+        if self._made.variants:
+            raise InputError("iterations of the job differ, which a trace of Chakra cannot express")
         for each in self._made.sendings:
             if each.communication is None:
                 raise InputError("a coflow of the job is no collective and no message of a kind "

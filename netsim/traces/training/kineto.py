@@ -144,8 +144,9 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
                 cpu: str = "recorded", replay: bool = False, drop_long: bool = False,
                 step: int | None = None,
                 layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
-                keep: str = "buffer", iterations: int = 1,
-                hosts: Sequence[int | str] | None = None, seed: int = 0) -> Workload:
+                keep: str = "buffer", expert_load: Mapping[str, Any] | None = None,
+                iterations: int = 1, hosts: Sequence[int | str] | None = None, seed: int = 0
+                ) -> Workload:
     """Read profiles of PyTorch, as Kineto writes them, as one job, from a file per rank.
 
     Kernels and copies on the GPU become computations. Kernels of NCCL become collectives, which
@@ -171,7 +172,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         from most others, with a warning; otherwise such damaged events are errors.
     step : int, optional
         Read only events launched in this step of the profiler, as in ``ProfilerStep#4``.
-    layout, scale, keep
+    layout, scale, keep, expert_load
         As for `netsim.traces.training.read_chakra`.
     iterations : int
         How often the job repeats the profile.
@@ -198,7 +199,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
     copies, replay, drop_long = map(as_flag, (copies, replay, drop_long),
                                     ("copies", "replay", "drop_long"))
     step = optional(as_whole)(step, "step")
-    scaling = Scaling.given(layout, scale, keep)
+    scaling = Scaling.given(layout, scale, keep, expert_load)
     if scaling and copies:
         raise InputError("copies and layout do not go together: a layout says which ranks are "
                          "copies of which", "copies")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.errors import InputError, TraceError
@@ -28,6 +29,15 @@ _MOST_NAMED = 10
 
 #: The longest run of waits of one rank that a message lists in full.
 _MOST_LINES = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchange:
+    """What ranks of a group send to each other in an all-to-all of unequal parts."""
+
+    between: NDArray[np.int64]  #: bytes from each rank of the group to each
+    work: NDArray[np.float64]  #: of each rank, as multiples of that with equal parts
+    tokens: tuple[int, int] = (0, 0)  #: those routed to experts, and those of them dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,8 @@ class RankNode:
         Tag of a message.
     where : str
         The name in errors; by default the id.
+    exchange : Exchange, optional
+        The parts of an all-to-all, if they are not equal.
     """
 
     id: int
@@ -75,6 +87,7 @@ class RankNode:
     label: str = ""
     tag: int = 0
     where: str = ""
+    exchange: Exchange | None = None
     __repr__ = brief
 
     def __str__(self) -> str:
@@ -215,7 +228,9 @@ class _Joining:
         self._rows: list[tuple[int, float, int, str, str]] = []
         self._until: list[int] = []
         self._after: list[tuple[int, int]] = []
-        self._sendings: dict[tuple[str, tuple[int, ...], int, str], int] = {}
+        self._sendings: dict[
+            tuple[str, tuple[int, ...], int, str, Exchange | None], int] = {}
+        self._tokens = np.zeros(2, np.int64)
         self._begins: list[dict[int, int]] = [{} for _ in traces]
         self._ends: list[dict[int, int]] = [{} for _ in traces]
         self._groups: dict[tuple[str, tuple[int, ...]], dict[int, list[_Met]]] = {}
@@ -240,7 +255,7 @@ class _Joining:
         first, last = self._outside()
         end = self._add(-1, 0.0, -1, "", "end")
         self._after += [(end, each) for each in last]
-        sendings = [Sending.of(*each) for each in self._sendings]
+        sendings = [_sending_of(*each) for each in self._sendings]
         try:
             made = Operations.make(self._rows, self._after, [(each, end) for each in first],
                                    sendings, len(self._traces))
@@ -248,7 +263,9 @@ class _Joining:
             circle = "\n".join(self._circle())
             raise TraceError(f"ranks wait for each other in a circle:\n{circle}" if circle
                              else str(error), self._traces[0].path) from error
-        return replace(made, until=np.array(self._until, np.int64), turns="number")
+        routed, dropped = self._tokens.tolist()
+        return replace(made, until=np.array(self._until, np.int64), turns="number",
+                       tokens=(routed, dropped))
 
     def _add(self, rank: int, seconds: float, sends: int, stream: str, name: str) -> int:
         self._rows.append((rank, seconds, sends, stream, name))
@@ -275,7 +292,9 @@ class _Joining:
     def _sending(self, kind: str, node: RankNode) -> int:
         if kind == "barrier":
             return -1
-        key = kind, node.members, node.payload, node.label
+        if node.exchange is not None:
+            self._tokens += node.exchange.tokens
+        key = kind, node.members, node.payload, node.label, node.exchange
         return self._sendings.setdefault(key, len(self._sendings))
 
     def _share(self, rank: int, met: _Met, shared: int) -> None:
@@ -379,6 +398,13 @@ class _Joining:
                 said.append((rank, f"rank {rank}: {own[rank]} waits for {its[whose]}"
                              + (f" of rank {whose}" if whose != rank else "")))
         return list(_shortened(said))
+
+
+def _sending_of(kind: str, members: tuple[int, ...], payload: int, label: str,
+                exchange: Exchange | None) -> Sending:
+    if exchange is None:
+        return Sending.of(kind, members, payload, label)
+    return Family(kind, np.array([members]), payload, label, between=exchange.between).sending(0)
 
 
 def _shortened(said: Iterable[tuple[int, str]]) -> Iterator[str]:

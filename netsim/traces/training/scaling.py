@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.limits import check_limit, most
-from netsim.base.values import about, as_choice, as_whole
+from netsim.base.values import about, as_choice, as_whole, optional
 from netsim.errors import InputError, TraceError
 from netsim.llm.job import RankGrid
 from netsim.operations import Family, Programs, Row
+from netsim.traces.training.experts import TraceExpertLoad
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
 Ints = NDArray[np.int64]
@@ -191,12 +192,14 @@ class Scaling:
     """Gives ranks without a trace the operations of ranks that differ from them only in their data.
 
     `layout` has the group sizes of the traced job, and `scale` the factors by which its data
-    parallel (``"dp"``) and expert parallel groups (``"ep"``) grow.
+    parallel (``"dp"``) and expert parallel groups (``"ep"``) grow. `expert_load` is a
+    `TraceExpertLoad`, or its parameters.
     """
 
     def __init__(self, layout: Mapping[str, int], scale: Mapping[str, int] | None = None,
-                 keep: str = "buffer") -> None:
+                 keep: str = "buffer", expert_load: object = None) -> None:
         self._keep = as_choice(keep, "keep", KEPT)
+        self._load = optional(TraceExpertLoad.of)(expert_load, "expert_load")
         self.layout = Layout.of(layout)
         with about("scale"):
             self.grown = self.layout.grown(growth(scale))
@@ -205,10 +208,13 @@ class Scaling:
 
     @classmethod
     def given(cls, layout: Mapping[str, int] | None, scale: Mapping[str, int] | None,
-              keep: str) -> Scaling | None:
-        """Make the scaling of a reader's options; None without a layout, which `scale` needs."""
+              keep: str, expert_load: object = None) -> Scaling | None:
+        """Make the scaling of a reader's options; None without a layout, which others need."""
         if layout is not None:
-            return cls(layout, scale, keep)
+            return cls(layout, scale, keep, expert_load)
+        if expert_load is not None:
+            raise InputError("expert_load needs layout, which says what the groups of experts are, "
+                             "as in layout = {dp = 8, ep = 4}", "expert_load")
         if growth(scale):
             raise InputError("scale needs layout, which says what the groups of the trace are, as "
                              "in layout = {tp = 2, dp = 4}", "scale")
@@ -247,8 +253,12 @@ class Scaling:
             source = own.get((t, j, stage)) or by_class[t, j % period, stage]
             nodes += len(source.nodes)
             check_nodes(nodes, self.grown.ranks, source.path)
-            yield replace(source, rank=rank, nodes=tuple(
+            made = replace(source, rank=rank, nodes=tuple(
                 moved.node(node, j) if node.members else node for node in source.nodes))
+            if self._load is not None and self.grown.ep > 1:
+                made = self._load.on_rank(made, tuple(
+                    self.grown.rank(t, other, stage) for other in self.grown.groups_of(j)["ep"]))
+            yield made
 
     def _check_there(self, first: RankTrace,
                      by_class: Mapping[tuple[int, int, int], RankTrace]) -> None:
