@@ -682,7 +682,7 @@ def _with_algorithm(measured: Measurement, network: Topology, kinds: Sequence[_K
                       _Points(measured, hosts, name, alone.times, held_out),
                       any(phase.spreads for phase in alone.phases)))
     least = min(slowest for slowest, _, _ in tried)
-    points, spreads = next(made for slowest, *made in tried
+    points, spreads = next((points, spreads) for slowest, points, spreads in tried
                            if slowest <= max(least, _FAST_ENOUGH))
     if spreads:
         warnings.warn(NetsimWarning(
