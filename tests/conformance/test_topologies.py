@@ -50,6 +50,12 @@ Downlink_Latency_ns 700
 <nic><net name="mlx5_0" dev="0" speed="1000" latency="1.5"/></nic></pci>
 </cpu></system>
 """,
+    "simgrid": """<platform version="4.1"><zone id="z" routing="Full">
+<cluster id="c" prefix="" suffix="" radical="0-2" bw="1MBps" lat="0" bb_bw="1.5MBps"/>
+<host id="h"/><link id="l" bandwidth="0.5MBps"/>
+<zoneRoute src="c" dst="h" gw_src="c_router"><link_ctn id="l"/></zoneRoute>
+</zone></platform>
+""",
 }
 
 
@@ -74,6 +80,7 @@ NETWORKS = {
     "htsim": from_file("htsim"),
     "hpcc": from_file("hpcc"),
     "nccl": from_file("nccl", servers=2, nvlink=0),
+    "simgrid": from_file("simgrid"),
 }
 ALLOCATORS = sorted(netsim.ALLOCATORS)
 
