@@ -120,8 +120,8 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
 def test_formats() -> None:
     assert sorted(FORMATS) == ["acme", "chakra", "coflow-benchmark", "flows", "gpu-v2023", "helios",
                                "hpcc", "htsim", "json", "kineto", "llm", "pai", "pai-100k",
-                               "pattern", "philly", "recurrent", "ring-jobs", "simai", "synthetic",
-                               "tiresias", "tiresias-cluster"]
+                               "pattern", "philly", "recurrent", "ring-jobs", "simai", "swf",
+                               "synthetic", "tiresias", "tiresias-cluster"]
     assert [name for name in FORMATS if not format_of(name).needs_file] == [
         "synthetic", "ring-jobs", "llm", "pattern", "recurrent"]
     assert format_of("json").options == ("poisson_jobs", "poisson_mean", "limits")
