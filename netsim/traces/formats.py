@@ -60,9 +60,10 @@ FORMATS = Registry(
         "ring-jobs": "netsim.traces.generators:ring_jobs",
         "llm": "netsim.traces.generators:llm",
         "pattern": "netsim.traces.generators:pattern_job",
-        # Flows of other simulators.
+        # Flows and jobs of other simulators.
         "htsim": "netsim.traces.simulators:read_htsim",
         "hpcc": "netsim.traces.simulators:read_hpcc_flows",
+        "batsim": "netsim.traces.batsim:read_batsim",
         # Recorded training, as one job whose ranks compute and communicate.
         "chakra": "netsim.traces.training.chakra:read_chakra",
         "kineto": "netsim.traces.training.kineto:read_kineto",

@@ -86,6 +86,16 @@ PLATFORM = """<?xml version='1.0'?>
 <zoneRoute src="c" dst="f" gw_src="nc_router.x" gw_dst="r"><link_ctn id="wan"/></zoneRoute>
 </zone></platform>
 """
+BATSIM = """{"nb_res": 3,
+"jobs": [{"id": "1", "subtime": 0, "walltime": 3, "res": 1, "profile": "d"},
+{"id": "2", "subtime": 1.5, "res": 2, "profile": "p"},
+{"id": "3", "subtime": 2, "walltime": -1, "res": 3, "profile": "s"}],
+"profiles": {"d": {"type": "delay", "delay": 20.25},
+"p": {"type": "parallel", "cpu": [5e6, 2e6], "com": [7e6, 0, 3e6, 0]},
+"h": {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e7, "com": 1e6,
+"generation_strategy": "DefinedAmountsSpreadUniformly"},
+"s": {"type": "composed", "repeat": 4, "seq": ["d", "h"]}}}
+"""
 
 
 def read_platform(path: Path) -> Any:
@@ -104,6 +114,8 @@ FILES: dict[str, tuple[list[str], Any, Any]] = {
     "n.txt": ([HPCC, INSIDE], read_network, check_network),
     "n.xml": ([NCCL], lambda path: read_network(path, servers=2), check_network),
     "p.xml": ([PLATFORM], read_platform, check_network),
+    "b.json": ([BATSIM], lambda path: read_workload(path, format="batsim", speed=1e9),
+               check_workload),
     "a.xml": ([MSCCL], read_msccl, lambda program: program.messages_sent)}
 
 
