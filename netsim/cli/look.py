@@ -124,7 +124,7 @@ def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: boo
 
     NETWORK is the name of a ready-made network, see netsim list topologies, or a .toml, .graphml,
     .gml or .json file; a .topo file of htsim, a topology .txt of the HPCC simulator or of SimAI, a
-    topology .xml of NCCL, or a platform .xml of SimGrid.
+    topology .xml of NCCL, a platform .xml of SimGrid, or an infrastructure .json of InfraGraph.
     """
     from netsim.base.units import question_units
     from netsim.network import describe_network, read_network

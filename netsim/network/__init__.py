@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from netsim.network.files import TOPOLOGIES, make_network, read_network, ready_made
     from netsim.network.from_graph import from_networkx
     from netsim.network.graph import GraphTopology
+    from netsim.network.infrastructures import infragraph
     from netsim.network.nccl import NcclNetwork, NcclServer, nccl, read_nccl_server
     from netsim.network.platforms import PlatformNetwork, simgrid
     from netsim.network.simulators import hpcc, htsim
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["TOPOLOGIES", "BigSwitch", "GpuServers", "GraphTopology", "NcclNetwork", "NcclServer",
            "Packet", "PlatformNetwork", "Profile", "Protocol", "SprayedNetwork", "Topology", "Wire",
            "big_switch", "describe_network", "edge_cloud", "fat_tree", "from_networkx",
-           "gpu_cluster", "hpcc", "htsim", "leaf_spine", "make_network", "nccl", "profile",
-           "profiles", "rail_pod", "read_nccl_server", "read_network", "ready_made", "ring",
-           "simgrid", "torus", "wired"]
+           "gpu_cluster", "hpcc", "htsim", "infragraph", "leaf_spine", "make_network", "nccl",
+           "profile", "profiles", "rail_pod", "read_nccl_server", "read_network", "ready_made",
+           "ring", "simgrid", "torus", "wired"]
 
 _HOME = {
     "netsim.network.builders": ("big_switch", "edge_cloud", "fat_tree", "gpu_cluster", "leaf_spine",
@@ -43,6 +44,7 @@ _HOME = {
     "netsim.network.files": ("TOPOLOGIES", "make_network", "read_network", "ready_made"),
     "netsim.network.from_graph": ("from_networkx",),
     "netsim.network.graph": ("GraphTopology",),
+    "netsim.network.infrastructures": ("infragraph",),
     "netsim.network.nccl": ("NcclNetwork", "NcclServer", "nccl", "read_nccl_server"),
     "netsim.network.platforms": ("PlatformNetwork", "simgrid"),
     "netsim.network.simulators": ("hpcc", "htsim"),

@@ -37,6 +37,7 @@ TOPOLOGIES = Registry(
         "hpcc": "netsim.network.simulators:hpcc",
         "nccl": "netsim.network.nccl:nccl",
         "simgrid": "netsim.network.platforms:simgrid",
+        "infragraph": "netsim.network.infrastructures:infragraph",
     },
     accepts=lambda made: isinstance(made, Topology),
     refusal="is not a network: it must make a netsim.Topology", group="topologies")
@@ -78,7 +79,8 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     ----------
     source : path-like or str
         A TOML file with a ``kind`` and its options; a graph, as GraphML, GML or JSON with
-        ``nodes`` and ``links``, see `from_networkx`; a JSON instance with ``hosts`` and
+        ``nodes`` and ``links``, see `from_networkx`; an infrastructure of InfraGraph, as JSON with
+        ``devices`` and ``instances``; a JSON instance with ``hosts`` and
         ``port_capacity_bytes_per_s``, or ``egress_capacity_bytes_per_s`` and
         ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; the files of other
         simulators, by suffix: ``.topo`` of htsim, ``.txt`` of the HPCC simulator and SimAI,
@@ -168,6 +170,8 @@ def _describe(path: Path) -> dict[str, Any]:
         instance = parse_json(read_text(path), path)
         if isinstance(instance, Mapping) and "nodes" in instance and "hosts" not in instance:
             return {"kind": "graph", "file": path}
+        if isinstance(instance, Mapping) and {"devices", "instances"} <= instance.keys():
+            return {"kind": "infragraph", "file": path}
         return {"name": path.stem} | _from_instance(instance, path)
     description = {"name": path.stem} | read_toml(path)
     description.pop("description", None)
