@@ -211,11 +211,11 @@ class Infrastructure:
         if device in around:
             self._refuse(f"device {device!r} is a part of itself")
         for name, component in self._components[device].items():
-            kind, custom = self._text(component, "choice"), component.get("custom")
-            if kind == "custom" and isinstance(custom, dict):
-                kind = str(custom.get("type"))
+            choice, custom = self._text(component, "choice"), component.get("custom")
+            kind = (str(custom.get("type")) if choice == "custom" and isinstance(custom, dict) else
+                    choice)
             for k in self._parts(component):
-                if kind == "device":
+                if choice == "device":
                     self._expand(f"{prefix}.{name}.{k}", self._known(self._devices, name, "device"),
                                  (*around, device))
                 else:

@@ -358,14 +358,15 @@ class PlatformNetwork(Topology):
         known = self._known.get((src, dst))
         if known is None:
             hosts = self._platform.hosts
-            known = self._known[src, dst] = self._platform.route(hosts[src], hosts[dst])
+            known = self._platform.route(hosts[src], hosts[dst])
             if len(set(known)) < len(known):
                 twice = next(link for link in known if known.count(link) > 1)
                 raise TraceError(f"the route from {hosts[src]!r} to {hosts[dst]!r} crosses link "
                                  f"{self.link_names[twice]!r} twice", self._platform.path)
+            self._known[src, dst] = known
         return known
 
-    @property
+    @cached_property
     def _node_ids(self) -> Mapping[str, int]:
         return {name: host for host, name in enumerate(self._platform.hosts)}
 
@@ -378,7 +379,7 @@ class PlatformNetwork(Topology):
     def to_networkx(self) -> nx.DiGraph:
         """Raise an `InputError`, as links have no ends."""
         raise InputError(f"network {self.name!r}: links of a SimGrid platform have no ends, as "
-                         "routes are lists of links; so it has no graph")
+                         "routes are lists of links; it has no graph, and events name links")
 
 
 @takes_wire
@@ -386,10 +387,10 @@ def simgrid(file: str | Path, *, name: str | None = None) -> PlatformNetwork:
     """Read a network from a platform of SimGrid (XML, version 4 or 4.1).
 
     Hosts are those of the file, in its order. A ``SHARED`` link is one link for both directions,
-    and a ``SPLITDUPLEX`` one two, with ``_UP`` and ``_DOWN`` after its name. Zones are routed by
-    ``Full``, ``Floyd``, ``Dijkstra`` or ``Cluster``, and may be nested; ``<cluster>`` is read if it
-    is flat. Of equally short paths, SimGrid may take another one. Speeds of hosts are ignored, and
-    flows from a host to itself are free.
+    and a ``SPLITDUPLEX`` one two, with ``_UP`` and ``_DOWN`` after its name. Zones may be nested,
+    and are routed by ``Full``, ``Floyd`` or ``Dijkstra``; a ``<cluster>`` is read if it is flat. Of
+    equally short paths, SimGrid may take another one. Speeds of hosts are ignored, and flows from a
+    host to itself are free.
 
     Parameters
     ----------

@@ -99,6 +99,8 @@ def test_gpus_of_a_server_take_nvlink(read):
 def test_other_hosts(read):
     assert read(hosts="nic").host_names == ("host.0.card.0.chip.0", "host.1.card.0.chip.0")
     assert read(hosts="chip").hosts == 2
+    assert read(changed(["devices", 0, "components", 2, "custom", "type"], "device"),
+                hosts="device").hosts == 2
     assert read(hosts="b", capacity="1GB/s").host_names == ("host.0.bus.0", "host.1.bus.0")
     with pytest.raises(TraceError, match=r"unknown component of hosts 'gpus'.*gpu"):
         read(hosts="gpus")
