@@ -134,6 +134,7 @@ FORMATS = {
     "helios": (of_workloads("helios-sample.csv"), read(
         "helios-sample.csv", format="helios", train=0), "helios-sample.csv"),
     "acme": (trace("acme.csv"), read("acme.csv", format="acme", train=0), "acme.csv"),
+    "swf": (trace("jobs.swf"), read("jobs.swf", train=0), "jobs.swf"),
     "pai": (trace("pai"), read("pai_job_table.csv", format="pai", train=0), "pai_job_table.csv"),
     "pai's header": (trace("pai"), read("pai_job_table.csv", format="pai", train=0),
                      "pai_job_table.header"),

@@ -1,12 +1,14 @@
 """Elements of an XML file, without document types and entities, each with its line.
 
 Entities can name files, and a few lines of them can stand for gigabytes; no format that netsim
-reads has any. Files with a document type are refused before an entity could be defined.
+reads has any. Files with a document type are refused before an entity could be defined, unless the
+type is one that the reader expects, and declares nothing in the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -56,9 +58,24 @@ class Element:
         return value
 
 
-def read_xml(path: str | Path) -> Element:
+def read_xml(path: str | Path, *, doctype: str | None = None) -> Element:
     """Read an XML file; see `xml_bytes` and `parse_xml`, which raise the errors."""
-    return parse_xml(xml_bytes(path), Path(path))
+    return parse_xml(xml_bytes(path), Path(path), doctype=doctype)
+
+
+def root_name(path: str | Path) -> str:
+    """Return the name of the root of an XML file, and ``""`` if it has none."""
+    found: list[str] = []
+
+    def start(name: str, _: dict[str, str]) -> NoReturn:
+        found.append(name)
+        raise StopIteration
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    with suppress(StopIteration, ValueError, LookupError, expat.ExpatError):
+        parser.Parse(xml_bytes(path), True)
+    return found[0] if found else ""
 
 
 def xml_bytes(path: str | Path) -> bytes:
@@ -70,10 +87,12 @@ def xml_bytes(path: str | Path) -> bytes:
                          path) from error
 
 
-def parse_xml(data: bytes, path: Path) -> Element:
+def parse_xml(data: bytes, path: Path, *, doctype: str | None = None) -> Element:
     """Parse XML, and return its root; `path` is for errors.
 
-    Document types, entities and elements nested more than 1,000 deep are a `TraceError`.
+    Document types, entities and elements nested more than 1,000 deep are a `TraceError`. A document
+    type named `doctype` is allowed if it declares nothing itself; the file that it names is not
+    read.
     """
     parser = expat.ParserCreate()
     roots: list[Element] = []
@@ -82,6 +101,10 @@ def parse_xml(data: bytes, path: Path) -> Element:
     def refuse(*_: object) -> NoReturn:
         raise TraceError("has a document type or entities, which are refused", path,
                          parser.CurrentLineNumber)
+
+    def start_doctype(name: str, system: str | None, public: str | None, declares: bool) -> None:
+        if name != doctype or declares:
+            refuse()
 
     def start(name: str, attributes: dict[str, str]) -> None:
         element = Element(name, attributes, path, parser.CurrentLineNumber)
@@ -92,7 +115,7 @@ def parse_xml(data: bytes, path: Path) -> Element:
 
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: around.pop()
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartDoctypeDeclHandler = start_doctype
     parser.EntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = refuse
     parser.SkippedEntityHandler = refuse

@@ -61,7 +61,7 @@ _PICTURES = ("bars", "cdf", "classes", "gantt", "gpus", "scatter", "slowdown", "
 
 #: Endings of files of networks, and of workloads.
 NETWORK_FILES = (".toml", ".graphml", ".gml", ".json", ".topo", ".txt", ".xml")
-WORKLOAD_FILES = (".toml", ".json", ".csv", ".txt", ".parquet", ".cm", ".et")
+WORKLOAD_FILES = (".toml", ".json", ".csv", ".txt", ".parquet", ".cm", ".et", ".swf")
 
 #: Keys of an experiment whose values are names.
 _VALUES = {"allocator": "allocators", "scheduler": "schedulers", "placement": "placements",

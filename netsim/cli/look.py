@@ -123,8 +123,8 @@ def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: boo
     """Print hosts, links and bandwidths of a network.
 
     NETWORK is the name of a ready-made network, see netsim list topologies, or a .toml, .graphml,
-    .gml or .json file; a .topo file of htsim, a topology .txt of the HPCC simulator or of SimAI, or
-    a topology .xml of NCCL.
+    .gml or .json file; a .topo file of htsim, a topology .txt of the HPCC simulator or of SimAI, a
+    topology .xml of NCCL, a platform .xml of SimGrid, or an infrastructure .json of InfraGraph.
     """
     from netsim.base.units import question_units
     from netsim.network import describe_network, read_network
@@ -158,14 +158,18 @@ def _lines(found: Topology, facts: dict[str, Any]) -> dict[str, str]:
     from netsim.base.units import format_rate
 
     low, high = (format_rate(facts[f"capacity_{end}"]) for end in ("min", "max"))
-    ratio = facts["oversubscription"]
+    ratio, hosts, links = facts["oversubscription"], f"{facts['hosts']:,}", f"{facts['links']:,}"
+    capacity = {"capacity": low if low == high else f"{low} to {high}"}
+    if facts["switches"] is None:  # a network without a graph
+        return {"network": facts["name"], "hosts": hosts, "links": links} | capacity | _of_wire(
+            found)
     return {
         "network": facts["name"],
-        "hosts": f"{facts['hosts']:,}",
+        "hosts": hosts,
         "switches": f"{facts['switches']:,}" + (
             f" in {facts['layers']} layers" if facts["layers"] > 1 else ""),
-        "links": f"{facts['links']:,}, one each way",
-        "capacity": low if low == high else f"{low} to {high}",
+        "links": f"{links}, one each way",
+        **capacity,
         "bisection": f"{format_rate(facts['bisection_bandwidth'])} ({facts['bisection_method']})",
         "oversubscription": "no switches" if ratio is None else f"{ratio:.4g}:1",
     } | _of_wire(found)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from netsim.network.files import TOPOLOGIES, make_network, read_network, ready_made
     from netsim.network.from_graph import from_networkx
     from netsim.network.graph import GraphTopology
+    from netsim.network.infrastructures import infragraph
     from netsim.network.nccl import NcclNetwork, NcclServer, nccl, read_nccl_server
+    from netsim.network.platforms import PlatformNetwork, simgrid
     from netsim.network.simulators import hpcc, htsim
     from netsim.network.spray import SprayedNetwork
     from netsim.network.topology import BigSwitch, GpuServers, Topology
@@ -29,11 +31,11 @@ if TYPE_CHECKING:
     from netsim.network.wired import Profile, profile, profiles, wired
 
 __all__ = ["TOPOLOGIES", "BigSwitch", "GpuServers", "GraphTopology", "NcclNetwork", "NcclServer",
-           "Packet", "Profile", "Protocol", "SprayedNetwork", "Topology", "Wire", "big_switch",
-           "describe_network", "edge_cloud", "fat_tree", "from_networkx", "gpu_cluster", "hpcc",
-           "htsim", "leaf_spine",
-           "make_network", "nccl", "profile", "profiles", "rail_pod", "read_nccl_server",
-           "read_network", "ready_made", "ring", "torus", "wired"]
+           "Packet", "PlatformNetwork", "Profile", "Protocol", "SprayedNetwork", "Topology", "Wire",
+           "big_switch", "describe_network", "edge_cloud", "fat_tree", "from_networkx",
+           "gpu_cluster", "hpcc", "htsim", "infragraph", "leaf_spine", "make_network", "nccl",
+           "profile", "profiles", "rail_pod", "read_nccl_server", "read_network", "ready_made",
+           "ring", "simgrid", "torus", "wired"]
 
 _HOME = {
     "netsim.network.builders": ("big_switch", "edge_cloud", "fat_tree", "gpu_cluster", "leaf_spine",
@@ -42,7 +44,9 @@ _HOME = {
     "netsim.network.files": ("TOPOLOGIES", "make_network", "read_network", "ready_made"),
     "netsim.network.from_graph": ("from_networkx",),
     "netsim.network.graph": ("GraphTopology",),
+    "netsim.network.infrastructures": ("infragraph",),
     "netsim.network.nccl": ("NcclNetwork", "NcclServer", "nccl", "read_nccl_server"),
+    "netsim.network.platforms": ("PlatformNetwork", "simgrid"),
     "netsim.network.simulators": ("hpcc", "htsim"),
     "netsim.network.spray": ("SprayedNetwork",),
     "netsim.network.topology": ("BigSwitch", "GpuServers", "Topology"),

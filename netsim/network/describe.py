@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.lazy import nx
+from netsim.errors import InputError
 from netsim.network.routing import reach
 from netsim.network.topology import BigSwitch, Topology
 
@@ -24,7 +25,8 @@ def describe_network(network: Topology) -> dict[str, Any]:
     directed. Capacities and the bisection bandwidth are in bytes/s. ``oversubscription`` is the
     largest ratio, over switches with hosts, of the capacity of links from the hosts to that of
     links to other switches: 1 with a single switch, None without switches. Oversubscription further
-    up in the network affects the bisection bandwidth only.
+    up in the network affects the bisection bandwidth only. What needs a graph is None for a network
+    without one, such as a platform of SimGrid.
 
     >>> from netsim.network import leaf_spine
     >>> found = describe_network(leaf_spine(4, 2, 8, "10Gbps", oversubscription=4))
@@ -32,18 +34,23 @@ def describe_network(network: Topology) -> dict[str, Any]:
     (32, 6, 80, 4.0)
     """
     name, network = network.name, network.cables
-    graph = network.to_networkx()
-    layers = host_layers(graph)
-    bandwidth, method = bisection_bandwidth(network)
     known = network.links > 0
-    return {
-        "name": name, "hosts": network.hosts, "switches": len(graph) - network.hosts,
-        "layers": max(layers.values()), "links": network.links,
+    facts: dict[str, Any] = {
+        "name": name, "hosts": network.hosts, "switches": None, "layers": None,
+        "links": network.links,
         "capacity_min": float(network.capacity.min()) if known else 0.0,
         "capacity_max": float(network.capacity.max()) if known else 0.0,
-        "bisection_bandwidth": bandwidth, "bisection_method": method,
-        "oversubscription": _oversubscription(graph),
+        "bisection_bandwidth": None, "bisection_method": None, "oversubscription": None,
     }
+    try:
+        graph = network.to_networkx()
+    except InputError:
+        return facts
+    bandwidth, method = bisection_bandwidth(network)
+    return facts | {
+        "switches": len(graph) - network.hosts, "layers": max(host_layers(graph).values()),
+        "bisection_bandwidth": bandwidth, "bisection_method": method,
+        "oversubscription": _oversubscription(graph)}
 
 
 def host_layers(graph: nx.DiGraph) -> dict[Any, int]:

@@ -15,6 +15,7 @@ from netsim.base.limits import limited
 from netsim.base.plugins import Registry
 from netsim.base.units import question_units
 from netsim.base.values import as_path, known_names, plain, refused
+from netsim.base.xml_tree import root_name
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.network.graph_files import GRAPH_SUFFIXES, in_file, parse_json, read_text
 from netsim.network.topology import Topology
@@ -35,6 +36,8 @@ TOPOLOGIES = Registry(
         "htsim": "netsim.network.simulators:htsim",
         "hpcc": "netsim.network.simulators:hpcc",
         "nccl": "netsim.network.nccl:nccl",
+        "simgrid": "netsim.network.platforms:simgrid",
+        "infragraph": "netsim.network.infrastructures:infragraph",
     },
     accepts=lambda made: isinstance(made, Topology),
     refusal="is not a network: it must make a netsim.Topology", group="topologies")
@@ -49,7 +52,8 @@ _SHORT.maxlist = 4
 #: Matches names made by `changed_name`.
 _CHANGED = re.compile(r"(.*) \((\w+=.*)\)", re.DOTALL)
 
-#: Kinds of the files of other simulators, by suffix; those of graphs have a kind of their own.
+#: Kinds of the files of other simulators, by suffix; those of graphs have a kind of their own. XML
+#: whose root is a platform is SimGrid's.
 _KINDS = {".topo": "htsim", ".txt": "hpcc", ".xml": "nccl"}
 
 #: Kinds in files of edge-clouds, which `netsim.edge` reads.
@@ -75,11 +79,12 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     ----------
     source : path-like or str
         A TOML file with a ``kind`` and its options; a graph, as GraphML, GML or JSON with
-        ``nodes`` and ``links``, see `from_networkx`; a JSON instance with ``hosts`` and
+        ``nodes`` and ``links``, see `from_networkx`; an infrastructure of InfraGraph, as JSON with
+        ``devices`` and ``instances``; a JSON instance with ``hosts`` and
         ``port_capacity_bytes_per_s``, or ``egress_capacity_bytes_per_s`` and
         ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; the files of other
         simulators, by suffix: ``.topo`` of htsim, ``.txt`` of the HPCC simulator and SimAI,
-        ``.xml`` of NCCL; or the name of a ready-made network, see `ready_made`.
+        ``.xml`` of NCCL or SimGrid; or the name of a ready-made network, see `ready_made`.
     **changes
         Options that replace those of the file, such as ``capacity="40Gbps"``. They are added to
         the network's name, unless they include a `name`; see `changed_name`. All networks also
@@ -159,11 +164,14 @@ def _describe(path: Path) -> dict[str, Any]:
     if path.suffix in (".graphml", ".gml"):
         return {"kind": "graph", "file": path}
     if path.suffix in _KINDS:
-        return {"kind": _KINDS[path.suffix], "file": path}
+        of_simgrid = path.suffix == ".xml" and root_name(path) == "platform"
+        return {"kind": "simgrid" if of_simgrid else _KINDS[path.suffix], "file": path}
     if path.suffix == ".json":
         instance = parse_json(read_text(path), path)
         if isinstance(instance, Mapping) and "nodes" in instance and "hosts" not in instance:
             return {"kind": "graph", "file": path}
+        if isinstance(instance, Mapping) and {"devices", "instances"} <= instance.keys():
+            return {"kind": "infragraph", "file": path}
         return {"name": path.stem} | _from_instance(instance, path)
     description = {"name": path.stem} | read_toml(path)
     description.pop("description", None)

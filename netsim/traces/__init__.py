@@ -3,8 +3,8 @@
 A format is a function ``read(path, *, seed, **options)`` that returns a `Workload`; without `path`
 it generates one. `FORMATS` has them all. Behind it there are four kinds:
 
-- **Flows with their bytes.** `instances`, `flows`, `coflow_benchmark`, `tiresias` and `simulators`
-  make jobs as the file has them, and collect all problems of a file.
+- **Flows with their bytes.** `instances`, `flows`, `coflow_benchmark`, `tiresias`, `simulators` and
+  `batsim` make jobs as the file has them, and collect all problems of a file.
 - **Jobs of GPU clusters**, of which only times and GPUs are known. Readers in `cluster` clean them
   to columns, `ClusterJobs`, and `ClusterConstruction` draws a model for each.
 - **Recorded training.** Readers in `training` make a `RankTrace` of each rank, and `join` makes
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from netsim.base.lazy import loading
 
 if TYPE_CHECKING:
+    from netsim.traces.batsim import read_batsim
     from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
     from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
     from netsim.traces.files import Problem, TraceProblemsError
@@ -64,6 +65,7 @@ __all__ = [
     "format_of",
     "history_of",
     "poisson_resample",
+    "read_batsim",
     "read_coflow_benchmark",
     "read_flows",
     "read_hpcc_flows",
@@ -82,6 +84,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "netsim.traces.batsim": ("read_batsim",),
     "netsim.traces.cluster": ("ClusterConstruction", "ClusterJobs", "TraceWorkload"),
     "netsim.traces.coflow_benchmark": ("CoflowRow", "read_coflow_benchmark"),
     "netsim.traces.files": ("Problem", "TraceProblemsError"),

@@ -476,6 +476,8 @@ def kind_of_json(document: object) -> str:
         return ""
     if "traceEvents" in document:
         return '; it is a profile of PyTorch (Kineto): format = "kineto"'
+    if "profiles" in document:
+        return '; it is a workload of Batsim: format = "batsim"'
     if "workload_graph" in document:
         return '; it is a trace of Chakra: format = "chakra"'
     if "schema" in document and "nodes" in document:

@@ -60,9 +60,10 @@ FORMATS = Registry(
         "ring-jobs": "netsim.traces.generators:ring_jobs",
         "llm": "netsim.traces.generators:llm",
         "pattern": "netsim.traces.generators:pattern_job",
-        # Flows of other simulators.
+        # Flows and jobs of other simulators.
         "htsim": "netsim.traces.simulators:read_htsim",
         "hpcc": "netsim.traces.simulators:read_hpcc_flows",
+        "batsim": "netsim.traces.batsim:read_batsim",
         # Recorded training, as one job whose ranks compute and communicate.
         "chakra": "netsim.traces.training.chakra:read_chakra",
         "kineto": "netsim.traces.training.kineto:read_kineto",
@@ -222,13 +223,13 @@ def read_workload(
         given for formats that generate a workload.
     format : str, optional
         A name of `FORMATS`. By default, it is inferred from the suffix: ``"json"`` for ``.json``,
-        ``"flows"`` for ``.parquet``, ``"htsim"`` for ``.cm``, ``"chakra"`` for ``.et``. For
-        ``.csv`` and ``.txt``, it depends on the contents, too. Files that begin like those of
-        SimAI and AICB are read as ``"simai"``. Other ``.csv`` files are read as ``"flows"`` if they
-        have the columns ``src`` and ``dst``, or if options name such columns, and as
-        ``"tiresias"`` if they have columns of that format; an error says what other tables look
-        like, and gives the call that reads them. Other ``.txt`` files are read as ``"hpcc"`` if
-        they begin with a number alone and then flows, else as ``"coflow-benchmark"``.
+        ``"flows"`` for ``.parquet``, ``"htsim"`` for ``.cm``, ``"chakra"`` for ``.et``,
+        ``"swf"`` for ``.swf``. For ``.csv`` and ``.txt``, it depends on the contents, too. Files
+        that begin like those of SimAI and AICB are read as ``"simai"``. Other ``.csv`` files are
+        read as ``"flows"`` if they have the columns ``src`` and ``dst``, or if options name such
+        columns, and as ``"tiresias"`` if they have columns of that format; an error says what other
+        tables look like, and gives the call that reads them. Other ``.txt`` files are read as
+        ``"hpcc"`` if they begin with a number alone and then flows, else as ``"coflow-benchmark"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options
@@ -317,7 +318,7 @@ def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> 
 
 #: The formats of files, by suffix.
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
-            ".parquet": "flows", ".et": "chakra"}
+            ".parquet": "flows", ".et": "chakra", ".swf": "swf"}
 
 #: Suffixes of texts, whose format depends on what they hold.
 _TEXTS = (".csv", ".txt")

@@ -238,7 +238,7 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
 
 
 def _jobs(check: Checker, document: dict[str, Any]) -> list[JobSpec]:
-    if ("jobs" in document) == ("coflows" in document):
+    if ("jobs" in document) == ("coflows" in document) or "profiles" in document:
         check.refuse("the file",
                      f" must hold either 'jobs' or 'coflows'{kind_of_json(document)}")
         return []

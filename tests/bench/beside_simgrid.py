@@ -95,17 +95,17 @@ def main(patterns: tuple[str, ...], smoke: bool) -> None:
 
 
 def compare(network: netsim.Topology, instance: Instance,
-            in_simgrid: Callable[[netsim.Topology, Instance, str], tuple[float, np.ndarray]],
+            in_simgrid: Callable[[str, Instance, str], tuple[float, np.ndarray]],
             worth: float) -> tuple[float, list[float], float]:
     """Return netsim's and SimGrid's CPU seconds, and the largest difference of a flow's end."""
     run = in_netsim(network, instance)
-    ends = run()[1]  # and has what is compiled compiled
+    ends, platform = run()[1], platform_of(network, instance)  # what is compiled is compiled now
     ours, theirs, difference = [], [], 0.0
     while not theirs or min(map(sum, zip(*theirs, strict=True))) < worth:
         theirs.append([])
         for mode in MODES:
             ours.append(run()[0])
-            seconds, others = in_simgrid(network, instance, mode)
+            seconds, others = in_simgrid(platform, instance, mode)
             theirs[-1].append(seconds)
             apart = np.abs(others - ends) / (ends - instance.start_s)
             difference = max(difference, float(apart.max()))
@@ -125,19 +125,18 @@ def in_netsim(network: netsim.Topology, instance: Instance
     return run
 
 
-def build_simgrid(folder: Path
-                  ) -> Callable[[netsim.Topology, Instance, str], tuple[float, np.ndarray]]:
-    """Compile the program for SimGrid; return what runs an instance, as `in_netsim` does."""
-    program, platform = folder / "simgrid_flows", folder / "platform.xml"
+def build_simgrid(folder: Path) -> Callable[[str, Instance, str], tuple[float, np.ndarray]]:
+    """Compile the program for SimGrid; return what runs an instance on a platform."""
+    program, file = folder / "simgrid_flows", folder / "platform.xml"
     subprocess.run(["g++", "-std=c++17", "-O2", Path(__file__).with_name("simgrid_flows.cpp"),
                     "-o", program, "-lsimgrid"], check=True)
 
-    def run(network: netsim.Topology, instance: Instance, mode: str) -> tuple[float, np.ndarray]:
-        platform.write_text(platform_of(network, instance))
+    def run(platform: str, instance: Instance, mode: str) -> tuple[float, np.ndarray]:
+        file.write_text(platform)
         columns = instance.start_s, instance.src, instance.dst, instance.nbytes
         flows = "".join(f"{start:.17g} {src} {dst} {nbytes:.0f}\n"
                         for start, src, dst, nbytes in zip(*columns, strict=True))
-        seconds, *ends = subprocess.run([program, platform, f"--cfg=network/optim:{mode}"],
+        seconds, *ends = subprocess.run([program, file, f"--cfg=network/optim:{mode}"],
                                         input=flows, check=True, text=True,
                                         stdout=subprocess.PIPE).stdout.split()
         return float(seconds), np.array(ends, float)

@@ -84,7 +84,7 @@ def test_options_are_found():
     assert found >= {("scheduler batch", "first"), ("scheduler sjf-bco", "u"),
                      ("Contention", "alpha"), ("Contention", "k_min"), ("allocator aalo", "factor"),
                      ("placement least-busy-servers", "lam")}
-    from_files = {"graph", "htsim", "hpcc", "nccl"}
+    from_files = {"graph", "htsim", "hpcc", "nccl", "simgrid", "infragraph"}
     assert set(TOPOLOGIES) - set(NETWORKS) == from_files
 
 

@@ -21,6 +21,15 @@ for _host, _rate in HALF.items():
 GRAPH.add_edge("left", "right", capacity="0.75MB/s")
 
 FILES = {
+    "infragraph": """{"devices": [
+{"name": "box", "components": [{"name": "gpu", "count": 2, "choice": "xpu"},
+{"name": "sw", "count": 1, "choice": "switch"}],
+"links": [{"name": "in"}], "edges": [{"ep1": {"component": "gpu"}, "ep2": {"component": "sw"},
+"scheme": "many2many", "link": "in"}]}],
+"instances": [{"name": "box", "device": "box", "count": 2}],
+"links": [{"name": "out"}], "edges": [{"ep1": {"instance": "box[0]", "component": "sw"},
+"ep2": {"instance": "box[1]", "component": "sw"}, "scheme": "one2one", "link": "out"}]}
+""",
     "htsim": """Nodes 4
 tiers 2
 Podsize 4
@@ -50,6 +59,12 @@ Downlink_Latency_ns 700
 <nic><net name="mlx5_0" dev="0" speed="1000" latency="1.5"/></nic></pci>
 </cpu></system>
 """,
+    "simgrid": """<platform version="4.1"><zone id="z" routing="Full">
+<cluster id="c" prefix="" suffix="" radical="0-2" bw="1MBps" lat="0" bb_bw="1.5MBps"/>
+<host id="h"/><link id="l" bandwidth="0.5MBps"/>
+<zoneRoute src="c" dst="h" gw_src="c_router"><link_ctn id="l"/></zoneRoute>
+</zone></platform>
+""",
 }
 
 
@@ -74,6 +89,8 @@ NETWORKS = {
     "htsim": from_file("htsim"),
     "hpcc": from_file("hpcc"),
     "nccl": from_file("nccl", servers=2, nvlink=0),
+    "simgrid": from_file("simgrid"),
+    "infragraph": from_file("infragraph", capacity={"in": "1MB/s", "out": "0.75MB/s"}),
 }
 ALLOCATORS = sorted(netsim.ALLOCATORS)
 

@@ -22,7 +22,7 @@ TRACES = Path(__file__).parents[1] / "traces" / "cluster"
 
 FILES = {"philly": TRACES / "philly.json", "pai": TRACES / "pai" / "pai_job_table.csv",
          "pai-100k": TRACES / "pai100k.csv", "gpu-v2023": TRACES / "pods.csv",
-         "acme": TRACES / "acme.csv",
+         "acme": TRACES / "acme.csv", "swf": TRACES / "jobs.swf",
          "helios": Path(netsim.__file__).parents[1] / "workloads" / "helios-sample.csv"}
 
 #: Jobs 0 and 2 ran on 2 and 8 GPUs; job 1 has no GPU and is dropped.

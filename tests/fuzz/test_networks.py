@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netsim
-from netsim.network import read_network
+from netsim.network import TOPOLOGIES, read_network
 
 from .checks import check_network
 from .documents import toml_of, write_json
@@ -45,6 +45,26 @@ GRAPH = {"directed": False, "multigraph": False, "graph": {"name": "g"},
          "links": [{"source": "a", "target": "s", "capacity": 1e9, "name": "up"},
                    {"source": "s", "target": "b", "capacity": "10Gbps"},
                    {"source": "s", "target": 7, "capacity": 5e8}]}
+
+INFRASTRUCTURE = {
+    "name": "i", "devices": [
+        {"name": "box", "components": [
+            {"name": "gpu", "count": 2, "choice": "xpu"},
+            {"name": "nic", "count": 2, "choice": "device"},
+            {"name": "sw", "count": 1, "choice": "custom", "custom": {"type": "switch"}}],
+         "links": [{"name": "in", "physical": {"bandwidth": {
+             "choice": "gigabytes_per_second", "gigabytes_per_second": 300}}}],
+         "edges": [{"ep1": {"component": "gpu"}, "ep2": {"component": "sw"}, "link": "in",
+                    "scheme": "many2many"},
+                   {"ep1": {"component": "gpu[0:2]"}, "ep2": {"device": "nic", "component": "port"},
+                    "link": "in", "scheme": "one2one"}]},
+        {"name": "nic", "components": [{"name": "port", "count": 1, "choice": "port"}],
+         "links": [], "edges": []}],
+    "instances": [{"name": "host", "device": "box", "count": 2}],
+    "links": [{"name": "out", "physical": {"latency": {"choice": "us", "us": 1}}}],
+    "edges": [{"ep1": {"instance": "host[0]", "component": "nic.port[0]"},
+               "ep2": {"instance": "host[1]", "component": "nic.port[0]"}, "link": "out",
+               "scheme": "one2one"}]}
 
 
 def graph() -> nx.Graph:
@@ -93,6 +113,21 @@ def test_graphs_of_json(guard: Guard, part: int, data: st.DataObject) -> None:
     read_and_check(guard, data.draw(changed(GRAPH, (
         "nodes", "links", "edges", "id", "source", "target", "capacity", "host", "kind", "name",
         "directed", "multigraph", "graph", "key"))))
+
+
+@fuzzed(2)
+@given(data=st.data())
+def test_infrastructures(guard: Guard, part: int, data: st.DataObject) -> None:
+    document = data.draw(changed(INFRASTRUCTURE, (
+        "name", "count", "choice", "custom", "component", "instance", "device", "scheme", "link",
+        "physical", "bandwidth", "latency", "ep1", "ep2")))
+    with guard.folder() as folder:
+        path = folder / "n.json"
+        write_json(document, path)
+        network = guard(lambda: TOPOLOGIES.make("infragraph", {"file": path, "capacity": 1e9,
+                                                               "hosts": "gpu"}), named=folder)
+        if network is not None:
+            check_network(network)
 
 
 @fuzzed(3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +73,37 @@ NCCL = """<system version="1">
 <nic><net name="mlx5_0" dev="0" speed="100000" port="1" gdr="1"/></nic></pci>
 </pci></cpu></system>
 """
+PLATFORM = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="w" routing="Full">
+<cluster id="c" prefix="n" suffix=".x" radical="0-1,3" bw="1GBps" lat="50us" bb_bw="2GBps"/>
+<zone id="f" routing="Floyd"><host id="a" speed="1Gf"/><host id="b"/><router id="r"/>
+<link id="ar" bandwidth="1e8" latency="1ms" sharing_policy="SPLITDUPLEX"/>
+<link id="rb" bandwidth="10Gbps"/>
+<route src="a" dst="r"><link_ctn id="ar" direction="UP"/></route>
+<route src="r" dst="b" symmetrical="YES"><link_ctn id="rb"/></route></zone>
+<link id="wan" bandwidth="1Gbps" latency="1ms"/>
+<zoneRoute src="c" dst="f" gw_src="nc_router.x" gw_dst="r"><link_ctn id="wan"/></zoneRoute>
+</zone></platform>
+"""
+BATSIM = """{"nb_res": 3,
+"jobs": [{"id": "1", "subtime": 0, "walltime": 3, "res": 1, "profile": "d"},
+{"id": "2", "subtime": 1.5, "res": 2, "profile": "p"},
+{"id": "3", "subtime": 2, "walltime": -1, "res": 3, "profile": "s"}],
+"profiles": {"d": {"type": "delay", "delay": 20.25},
+"p": {"type": "parallel", "cpu": [5e6, 2e6], "com": [7e6, 0, 3e6, 0]},
+"h": {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e7, "com": 1e6,
+"generation_strategy": "DefinedAmountsSpreadUniformly"},
+"s": {"type": "composed", "repeat": 4, "seq": ["d", "h"]}}}
+"""
+
+
+def read_platform(path: Path) -> Any:
+    """Read a platform, and ask for the routes of `check_network`, as some may be missing."""
+    network = read_network(path)
+    ends = np.array([0, network.hosts // 2, network.hosts - 1])
+    network.routes(ends, ends[::-1].copy(), np.arange(3))
+    return network
 
 
 #: By name of the file: valid contents, and what reads it.
@@ -81,6 +113,9 @@ FILES: dict[str, tuple[list[str], Any, Any]] = {
     "n.topo": ([TOPO], read_network, check_network),
     "n.txt": ([HPCC, INSIDE], read_network, check_network),
     "n.xml": ([NCCL], lambda path: read_network(path, servers=2), check_network),
+    "p.xml": ([PLATFORM], read_platform, check_network),
+    "b.json": ([BATSIM], lambda path: read_workload(path, format="batsim", speed=1e9),
+               check_workload),
     "a.xml": ([MSCCL], read_msccl, lambda program: program.messages_sent)}
 
 

@@ -38,7 +38,7 @@ CLUSTER = HERE.parent / "traces" / "cluster"
 FILES = {"tiresias": SAMPLES / "tiresias-sample.csv",
          "coflow-benchmark": SAMPLES / "coflow-sample.txt",
          "helios": SAMPLES / "helios-sample.csv", "pai-100k": CLUSTER / "pai100k.csv",
-         "acme": CLUSTER / "acme.csv",
+         "acme": CLUSTER / "acme.csv", "swf": CLUSTER / "jobs.swf",
          "gpu-v2023": CLUSTER / "pods.csv", "philly": CLUSTER / "philly.json",
          "tiresias-cluster": SAMPLES / "tiresias-sample.csv",
          "flows": HERE.parent / "traces" / "flows.csv"}
@@ -77,12 +77,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "recurrent": {"jobs": 20, "groups": 1, "users": 2, "single_gpu_share": 0.5,
                   "recurring_share": 0.5, "median_duration": "1min", "tail": 1.0,
                   "mean_interarrival": "1s", "arrivals": "diurnal"},
-    "helios": {"failed": True}, "acme": {"failed": True}, "pai-100k": {},
+    "helios": {"failed": True}, "acme": {"failed": True}, "swf": {"failed": True},
+    "pai-100k": {},
     "gpu-v2023": {"failed": True}, "philly": {"failed": False}, "tiresias-cluster": {}}
 _OF_CLUSTER = {"limit": 5, "train": 0.5, "max_gpus": 8, "arrival_scale": 0.5, "base_nic": "1Gbps",
                "intra": "1GB/s", "gpus_per_server": 4}
 _POISSON = {"poisson_jobs": 3, "poisson_mean": "1s"}
-for _format in ("recurrent", "helios", "acme", "pai-100k", "gpu-v2023", "philly",
+for _format in ("recurrent", "helios", "acme", "swf", "pai-100k", "gpu-v2023", "philly",
                 "tiresias-cluster"):
     OPTIONS[_format] |= _OF_CLUSTER
 

@@ -113,15 +113,15 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
         with pytest.raises(InputError, match=r"^seed must be .* not -1"):
             door("parrot-60", seed=-1)
         with pytest.raises(UnknownNameError, match="unknown workload format 'cvs'; choose from: "
-                           "acme, chakra, coflow-benchmark, flows, gpu-v2023, helios, hpcc, htsim"):
+                           "acme, batsim, chakra, coflow-benchmark, flows, gpu-v2023, helios,"):
             door(sample, format="cvs")
 
 
 def test_formats() -> None:
-    assert sorted(FORMATS) == ["acme", "chakra", "coflow-benchmark", "flows", "gpu-v2023", "helios",
-                               "hpcc", "htsim", "json", "kineto", "llm", "pai", "pai-100k",
-                               "pattern", "philly", "recurrent", "ring-jobs", "simai", "synthetic",
-                               "tiresias", "tiresias-cluster"]
+    assert sorted(FORMATS) == [
+        "acme", "batsim", "chakra", "coflow-benchmark", "flows", "gpu-v2023", "helios", "hpcc",
+        "htsim", "json", "kineto", "llm", "pai", "pai-100k", "pattern", "philly", "recurrent",
+        "ring-jobs", "simai", "swf", "synthetic", "tiresias", "tiresias-cluster"]
     assert [name for name in FORMATS if not format_of(name).needs_file] == [
         "synthetic", "ring-jobs", "llm", "pattern", "recurrent"]
     assert format_of("json").options == ("poisson_jobs", "poisson_mean", "limits")

@@ -22,7 +22,9 @@ from netsim.traces.cluster.readers import (
     read_gpu_v2023,
     read_helios,
     read_pai_sample,
+    read_swf,
     read_tiresias_cluster,
+    swf_jobs,
     tiresias_jobs,
 )
 from netsim.traces.cluster.recurrent import recurrent, recurrent_jobs
@@ -46,9 +48,11 @@ __all__ = [
     "read_pai",
     "read_pai_sample",
     "read_philly",
+    "read_swf",
     "read_tiresias_cluster",
     "recurrent",
     "recurrent_jobs",
+    "swf_jobs",
     "tiresias_jobs",
 ]
 

@@ -6,7 +6,7 @@ groups. Jobs dropped while cleaning are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -175,8 +175,9 @@ class JobTable:
     #: What is parsed, by its use: the job's ``"submit"``; its ``"duration"`` or its ``"start"`` and
     #: ``"end"``, or all three; its ``"gpus"``; and what `gpus` counts them from.
     parsed: Mapping[str, Column]
-    #: Counts each job's GPUs, and tells where a fraction was rounded up; by default ``"gpus"``.
-    gpus: Callable[[Parsed], tuple[NDArray[np.generic], Masks]] | None = None
+    #: Counts each job's GPUs, and tells where a fraction was rounded up, if any may be; by default
+    #: ``"gpus"``.
+    gpus: Callable[[Parsed], tuple[NDArray[np.generic], Masks | None]] | None = None
     #: The column with a job's state. Jobs in none of the states that follow did not finish.
     state: str = ""
     succeeded: tuple[str, ...] = ()
@@ -186,12 +187,15 @@ class JobTable:
     #: Names the group of each job: those of a group are submissions of the same job.
     group: Callable[[Chunk, Parsed], Iterable[Hashable]]
     user: str = ""  #: a column; without one, all jobs belong to one user
+    #: Reads the rows of files that have no header.
+    rows: Callable[[str | Path], Iterator[Chunk]] | None = None
 
     def read(self, path: str | Path, *, failed: bool = False) -> ClusterJobs:
         """Read the jobs of a file, and drop some of them: those that failed, unless `failed`."""
         keep_failed = as_flag(failed, "failed")
         collector, groups, users = JobCollector(path), Codes(), Codes()
-        for rows in read_table(path, self.columns, self.optional):
+        for rows in (read_table(path, self.columns, self.optional) if self.rows is None else
+                     self.rows(path)):
             parsed = {use: column.parse(rows) for use, column in self.parsed.items()}
             duration = (parsed["duration"] if "duration" in parsed else
                         parsed["end"] - parsed["start"])

@@ -33,7 +33,7 @@ from netsim.traces.cluster.jobs import (
 )
 from netsim.traces.cluster.pai import pai_jobs, read_pai
 from netsim.traces.cluster.philly import philly_jobs, read_philly
-from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
+from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table, read_words
 from netsim.traces.files import NumberRange, Problem, TraceProblemsError
 
 _WHOLE = COUNT._replace(whole=True)
@@ -113,6 +113,58 @@ def read_acme(path: str | Path, *, seed: int = 0, failed: bool = False, **constr
         The fields of `ClusterConstruction`.
     """
     return ClusterConstruction(**construction).of_file(acme_jobs(path, failed=failed), path, seed)
+
+
+# --- the Standard Workload Format of the Parallel Workloads Archive (Feitelson) -------------
+
+_SWF = ("job", "submit", "wait", "run_time", "allocated", "cpu_time", "memory", "requested",
+        "requested_time", "requested_memory", "status", "user", "group", "executable", "queue",
+        "partition", "preceding", "think_time")
+
+
+def _processors(parsed: Parsed) -> tuple[NDArray[np.generic], None]:
+    """Count the processors that jobs requested, or, if that is unknown, those that they got."""
+    asked, got = parsed["requested"], parsed["allocated"]
+    return np.nan_to_num(np.where(np.isnan(asked), got, asked)), None
+
+
+#: A job that was checkpointed has a line for itself, and one for each of its parts, whose states
+#: are 2, 3 and 4; these lines are dropped. The state of all jobs of some files is unknown.
+SWF = JobTable(
+    columns=_SWF, rows=lambda path: read_words(path, _SWF, ";", "-1"),
+    parsed={"submit": Column("submit", SECONDS, blank=True),
+            "duration": Column("run_time", SECONDS, blank=True),
+            "requested": Column("requested", _WHOLE, blank=True),
+            "allocated": Column("allocated", _WHOLE, blank=True)},
+    gpus=_processors,
+    state="status", succeeded=("1", ""), failed=("0", "5"),
+    group=same_cells("user", "group", "executable", "requested"), user="user")
+
+
+def swf_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
+    """Read the jobs of a file in the Standard Workload Format as columns; see `read_swf`."""
+    return SWF.read(path, failed=failed)
+
+
+def read_swf(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+             ) -> TraceWorkload:
+    """Read a trace in the Standard Workload Format (``.swf``) as jobs that train models.
+
+    A line has 18 numbers, of which -1 is unknown; comments begin with ``;``. Each processor that a
+    job requested becomes a GPU, or, if that is unknown, each one that it got. Jobs of a group have
+    the same user, group, executable and number of requested processors.
+
+    Parameters
+    ----------
+    path, seed
+        As for `read_helios`.
+    failed : bool
+        Whether to keep jobs that failed or were cancelled (status 0 or 5), which occupied their
+        processors while they ran.
+    **construction
+        The fields of `ClusterConstruction`.
+    """
+    return ClusterConstruction(**construction).of_file(swf_jobs(path, failed=failed), path, seed)
 
 
 # --- samples of Alibaba PAI's cluster, made for its simulator ------------------------------
@@ -288,6 +340,7 @@ GPU_TRACES: dict[str, GpuTrace] = {
     "helios": GpuTrace(helios_jobs, read_helios, HELIOS),
     "acme": GpuTrace(acme_jobs, read_acme, ACME),
     "gpu-v2023": GpuTrace(gpu_v2023_jobs, read_gpu_v2023, GPU_V2023),
+    "swf": GpuTrace(swf_jobs, read_swf),
     "tiresias-cluster": GpuTrace(tiresias_jobs, read_tiresias_cluster, TIRESIAS),
 }
 

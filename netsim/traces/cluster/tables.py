@@ -206,6 +206,23 @@ def read_table(
             lines, rows = next(batches, ([], []))
 
 
+def read_words(path: str | Path, names: Sequence[str], comment: str, blank: str
+               ) -> Iterator[Chunk]:
+    """Read a table without a header, whose columns have these names and are separated by spaces.
+
+    Lines that begin with `comment` are skipped; a word `blank` is a missing value.
+    """
+    with locating(path), open_text(require_file(path)) as file:
+        rows = ((number, line.split()) for number, line in enumerate(_lines(file, path), 1)
+                if not line.lstrip().startswith(comment))
+        rows = ((number, words) for number, words in rows if words)
+        while batch := list(islice(rows, _CHUNK)):
+            lines = [number for number, _ in batch]
+            words = [["" if word == blank else word for word in words] for _, words in batch]
+            yield _chunk(lines, words, {name: place for place, name in enumerate(names)},
+                         len(names), path, whose="a line of the format")
+
+
 def _lines(file: TextIO, path: str | Path) -> Iterator[str]:
     for number, line in enumerate(file, 1):
         if "\0" in line:
@@ -275,12 +292,12 @@ def _column_positions(names: list[str], required: Sequence[str], optional: Seque
 
 
 def _chunk(lines: list[int], rows: list[list[str]], picks: dict[str, int], width: int,
-           path: str | Path) -> Chunk:
+           path: str | Path, whose: str = "the header") -> Chunk:
     """Select the columns `picks` of rows, after checking that each row has `width` cells."""
     if {*map(len, rows)} != {width}:
         broken = [(line, row) for line, row in zip(lines, rows, strict=True) if len(row) != width]
         raise TraceProblemsError(
-            [Problem(line, f"{len(row)} fields, where the header has {width}: "
+            [Problem(line, f"{len(row)} fields, where {whose} has {width}: "
                      f"{_quoted(','.join(row))}") for line, row in broken[:_SHOWN]], path)
     columns = tuple(zip(*rows, strict=True))
     return Chunk(path, lines, {name: columns[place] for name, place in picks.items()})

@@ -10,6 +10,7 @@ import pytest
 FILES = {"helios": "../../../workloads/helios-sample.csv", "pai-100k": "pai100k.csv",
          "gpu-v2023": "pods.csv", "philly": "philly.json",
          "pai": "pai/pai_job_table.csv", "acme": "acme.csv",
+         "swf": "jobs.swf",
          "tiresias-cluster": "../../../workloads/tiresias-sample.csv"}
 
 

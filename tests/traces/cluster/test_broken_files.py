@@ -327,3 +327,24 @@ def test_any_tables_of_pai_are_a_workload_or_an_error(
     with suppress(NetsimError):
         assert len(read_workload(tmp_path / "pai_job_table.csv", format="pai", instances=True,
                                  train=0))
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("1 2 3", "3 fields, where a line of the format has 18: '1,2,3'"),
+    ("1 0 0 many 1 1 1 1 1 1 1 1 1 1 1 1 1 1", "run_time must be a number from 0 to .*'many'"),
+    ("1 0 0 9 1 1 1 1.5 1 1 1 1 1 1 1 1 1 1", "requested must be a whole number .*'1.5'"),
+    ("1 0 0 9 1 1 1 -2 1 1 1 1 1 1 1 1 1 1", "requested must be a whole number .*'-2'"),
+])
+def test_lines_of_swf(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "t.swf"
+    path.write_text(f"; a comment\n\n{line}\n")
+    with pytest.raises(TraceError, match=message) as caught:
+        read_workload(path)
+    assert caught.value.line == 3
+
+
+def test_swf_without_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "t.swf"
+    path.write_text("; only a comment\n")
+    with pytest.raises(TraceError, match="holds no jobs"):
+        read_workload(path)

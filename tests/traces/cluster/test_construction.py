@@ -264,7 +264,7 @@ def test_options_out_of_range(trace, options: dict[str, object], message: str) -
 def test_options_go_by_format(trace) -> None:
     with pytest.raises(UnknownNameError, match="unknown helios option 'instances'"):
         read_workload(trace("helios"), format="helios", instances=True)
-    for name in ("pai", "pai-100k", "philly", "helios", "acme", "gpu-v2023",
+    for name in ("pai", "pai-100k", "philly", "helios", "acme", "gpu-v2023", "swf",
                  "tiresias-cluster", "recurrent"):
         assert {"limit", "train", "max_gpus", "arrival_scale", "base_nic", "intra", "sample",
                 "gpus_per_server", "gpu", "configurations", "iteration_scale",

@@ -42,6 +42,10 @@ EXPECTED = {
     "acme": ([0, 60, 360, 28260], [3600, 600, 605, 100], [32, 8, 8, 1], [1, 0, 0, 7], [0, 0, 0, 2],
              {"no submission time": 1, "did not finish": 1, "failed or was cancelled": 1,
               "requested no GPU": 1, "no running time": 1}, {}),
+    # Jobs 2, 1, 4 (which got 16 processors) and 5; of its parts, one has no time of submission.
+    "swf": ([0, 60, 260, 360], [60, 600, 30, 1200], [4, 8, 16, 8], [1, 0, 3, 0], [0, 0, 1, 0],
+            {"no submission time": 2, "did not finish": 2, "failed or was cancelled": 1,
+             "requested no GPU": 1, "no running time": 1}, {}),
     # Jobs 1, 0, 2, 4, 5, 9: 4 x 2 GPUs, 3 x 0.25 rounded up.
     "pai-100k": ([0, 60, 120, 140, 150, 190], [600, 60, 7200, 90, 62, 610], [1, 1, 8, 1, 1, 1],
                  [1, 0, 2, 4, 0, 7], [1, 0, 1, 2, 0, 1],
@@ -77,7 +81,7 @@ def test_what_is_left_and_what_is_dropped(trace, name: str) -> None:
     assert jobs.read == len(jobs) + sum(dropped.values())
 
 
-@pytest.mark.parametrize(("name", "more"), [("helios", [16, 4, 2]), ("acme", [16]),
+@pytest.mark.parametrize(("name", "more"), [("helios", [16, 4, 2]), ("acme", [16]), ("swf", [2]),
                                             ("gpu-v2023", [1]), ("philly", [1, 2]), ("pai", [2])])
 def test_failed_jobs_are_kept_if_asked_for(trace, name: str, more: list[int]) -> None:
     few, many = READ[name](trace(name)), READ[name](trace(name), failed=True)

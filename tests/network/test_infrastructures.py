@@ -1,0 +1,151 @@
+"""Infrastructures of InfraGraph: the graph that they amount to, and what is refused."""
+
+import json
+
+import pytest
+
+from netsim.errors import InputError, TraceError
+from netsim.network import read_network
+
+
+def component(name, count, choice, **more):
+    return {"name": name, "count": count, "choice": choice, **more}
+
+
+def edge(one, other, link, scheme="many2many"):
+    return {"ep1": one, "ep2": other, "link": link, "scheme": scheme}
+
+
+def part(text, **more):
+    return {"component": text, **more}
+
+
+#: Servers of two GPUs and a card with two ports, on a switch.
+DOCUMENT = {
+    "name": "pod", "devices": [
+        {"name": "server", "components": [
+            component("gpu", 2, "xpu"), component("sw", 2, "switch"),
+            component("bus", 1, "custom", custom={"type": "b"}), component("card", 1, "device")],
+         "links": [{"name": "nvlink", "physical": {"bandwidth": {
+             "choice": "gigabytes_per_second", "gigabytes_per_second": 300}}},
+             {"name": "pcie", "physical": {"bandwidth": {
+                 "choice": "gigatransfers_per_second", "gigatransfers_per_second": 32}}}],
+         "edges": [edge(part("gpu"), part("sw"), "nvlink"), edge(part("gpu"), part("bus"), "pcie"),
+                   edge(part("bus[0]"), part("chip[0]", device="card"), "pcie")]},
+        {"name": "card", "components": [component("chip", 1, "nic"), component("port", 2, "port")],
+         "links": [{"name": "serdes"}],
+         "edges": [edge(part("chip"), part("port"), "serdes")]},
+        {"name": "switch",
+         "components": [component("asic", 1, "cpu"), component("port", 6, "port")],
+         "links": [{"name": "serdes"}], "edges": [edge(part("asic"), part("port"), "serdes")]},
+        {"name": "unused", "components": [], "links": [], "edges": []}],
+    "instances": [{"name": "host", "device": "server", "count": 2},
+                  {"name": "leaf", "device": "switch", "count": 1}],
+    "links": [{"name": "cable", "physical": {
+        "bandwidth": {"choice": "gigabits_per_second", "gigabits_per_second": 100},
+        "latency": {"choice": "us", "us": 1.5}}}],
+    "edges": [edge(part("card.port", instance="host"), part("port[0:4]", instance="leaf[0]"),
+                   "cable", "one2one")]}
+CAPACITY = {"serdes": "400Gbps", "pcie": "32GB/s"}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def written(document=DOCUMENT, **options):
+        path = tmp_path / "pod.json"
+        path.write_text(json.dumps(document))
+        return read_network(path, **({"capacity": CAPACITY} | options))
+    return written
+
+
+def changed(where, value):
+    """Return the document with another value at a path."""
+    document = json.loads(json.dumps(DOCUMENT))
+    *around, last = where
+    place = document
+    for key in around:
+        place = place[key]
+    place[last] = value
+    return document
+
+
+def named(network, src, dst, key=0):
+    return [network.link_names[link] for link in network.route(src, dst, key)]
+
+
+def test_a_pod(read):
+    """6 + 1 + 2 cables in each server, 6 of the switch, 4 between; each is two links."""
+    net = read(name="pod")
+    assert net.host_names == ("host.0.gpu.0", "host.0.gpu.1", "host.1.gpu.0", "host.1.gpu.1")
+    assert net.links == 2 * (2 * (4 + 2 + 1 + 2) + 6 + 4)
+    assert named(net, 0, 2)[:4] == [
+        "host.0.gpu.0->host.0.bus.0", "host.0.bus.0->host.0.card.0.chip.0",
+        "host.0.card.0.chip.0->host.0.card.0.port.1", "host.0.card.0.port.1->leaf.0.port.1"]
+    rate = {name: net.capacity[net.link(name)] for name in (
+        "leaf.0.port.3->host.1.card.0.port.1", "leaf.0.port.0->leaf.0.asic.0",
+        "host.1.gpu.0->host.1.sw.1", "host.0.bus.0->host.0.card.0.chip.0")}
+    assert list(rate.values()) == [12.5e9, 50e9, 300e9, 32e9]
+    cable = net.link("host.0.card.0.port.0->leaf.0.port.0")
+    assert net.wire.latency[cable] == pytest.approx(1.5e-6)
+
+
+def test_gpus_of_a_server_take_nvlink(read):
+    """The bus is as near as both NVSwitches, and slower; keys choose one of these."""
+    net = read()
+    taken = {named(net, 2, 3, key)[0] for key in range(20)}
+    assert taken == {"host.1.gpu.0->host.1.sw.0", "host.1.gpu.0->host.1.sw.1"}
+
+
+def test_other_hosts(read):
+    assert read(hosts="nic").host_names == ("host.0.card.0.chip.0", "host.1.card.0.chip.0")
+    assert read(hosts="chip").hosts == 2
+    assert read(changed(["devices", 0, "components", 2, "custom", "type"], "device"),
+                hosts="device").hosts == 2
+    assert read(hosts="b", capacity="1GB/s").host_names == ("host.0.bus.0", "host.1.bus.0")
+    with pytest.raises(TraceError, match=r"unknown component of hosts 'gpus'.*gpu"):
+        read(hosts="gpus")
+
+
+def test_a_slice_with_a_step(read):
+    where = ["edges", 0, "ep2", "component"]
+    net = read(changed(where, "port[0:6:2]"))
+    assert net.link("host.1.card.0.port.0->leaf.0.port.4")
+
+
+@pytest.mark.parametrize(("where", "value", "message"), [
+    (["devices"], {}, "devices must be a list of objects"),
+    (["devices", 3, "name"], "card", "devices: the name 'card' is there twice"),
+    (["devices", 0, "name"], 7, "name must be a string, not 7"),
+    (["devices", 0, "components", 0, "count"], -1, "count of 'gpu' must be a whole number"),
+    (["devices", 0, "components", 0, "count"], 10**9, "limit of 1,000,000 hosts"),
+    (["devices", 0, "components", 0, "choice"], None, "choice must be a string"),
+    (["devices", 0, "components", 3, "name"], "cart", "unknown device 'cart'.*card"),
+    (["devices", 1, "components", 0], component("card", 1, "device"), "'card' is a part of itself"),
+    (["devices", 0, "edges", 0, "ep1"], "gpu", "ep1 of an edge of device 'server' must be an obj"),
+    (["devices", 0, "edges", 0, "ep1"], part("gpx"), "unknown component of device 'server' 'gpx'"),
+    (["devices", 0, "edges", 0, "ep1"], part("gpu[2]"), r"'gpu\[2\]' is too much: there are 2"),
+    (["devices", 0, "edges", 0, "ep1"], part("gpu[0"), "must be a name, perhaps with a number or"),
+    (["devices", 0, "edges", 0, "ep1"], part("card"), "'card' must end with a component"),
+    (["devices", 0, "edges", 0, "ep1"], part("gpu.port"), "'gpu.port' must end with a component"),
+    (["devices", 0, "edges", 0, "scheme"], "ring", "unknown scheme of an edge of device 'server' "
+     "'ring'; choose from: one2one, many2many"),
+    (["instances", 0, "device"], "srv", "unknown device 'srv' .*choose from: server"),
+    (["instances", 0, "count"], 10**6, "limit of 1,000,000 hosts"),
+    (["edges", 0, "ep1", "instance"], "hosts", "unknown instance 'hosts'.*host"),
+    (["edges", 0, "link"], "fibre", "link 'fibre' of the infrastructure has no bandwidth"),
+    (["links", 0, "physical", "bandwidth"], 100, "link 'cable': bandwidth must be an object"),
+    (["links", 0, "physical", "bandwidth", "gigabits_per_second"], 0, "link 'cable': gigabits_per"),
+    (["links", 0, "physical", "latency", "us"], "1", "link 'cable': us must be a number"),
+])
+def test_what_is_refused(read, tmp_path, where, value, message):
+    with pytest.raises(TraceError, match=message) as refused:
+        read(changed(where, value))
+    assert refused.value.path == tmp_path / "pod.json"
+
+
+def test_rates_that_lack(read):
+    with pytest.raises(TraceError, match=r"link 'pcie' of device 'server' has no bandwidth in bits "
+                       r"or bytes; give capacity = \{pcie = ...\}"):
+        read(capacity={"serdes": "400Gbps"})
+    with pytest.raises(InputError, match="capacity of link 'serdes' '1 apple'"):
+        read(capacity="1 apple")
