@@ -2,23 +2,21 @@
 
 Of each measurement, every third size is held out: it enters no fit. To the others, parameters are
 fitted by least squares of the logarithms of predicted over measured times, with less weight for
-outliers. For a collective alone on the network, `_Alone` computes the times that a run gives, if
-flows spread over all paths; flows that meet are simulated.
+outliers; see `netsim.studies.calibration_fit`.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,457 +28,40 @@ from netsim.base.lazy import pd
 from netsim.base.units import format_size
 from netsim.base.values import known_names
 from netsim.errors import InputError, MissingExtraError, NetsimWarning
-from netsim.jobs.patterns import make_pattern
 from netsim.network import Topology
 from netsim.network.files import make_network, network_description
-from netsim.network.wire import Protocol, messages_of
 from netsim.network.wired import wired
-from netsim.simulation.simulation import simulate
+from netsim.studies.calibration_fit import (
+    FAST_ENOUGH,
+    KEYS,
+    MANY,
+    Alone,
+    Key,
+    LinkKind,
+    Parameters,
+    Points,
+    candidates_of,
+    find_limits,
+    fit_all,
+    held_out_of,
+    hosts_of,
+    kinds_of,
+    pattern_of,
+    stages_of,
+)
 from netsim.traces.measured import Measurement, read_measured
-from netsim.workload import JobSpec, Stage
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: The most protocols that are fitted: NCCL has three, and two algorithms for each.
-_MOST_PROTOCOLS = 4
-
-#: The fewest points that a protocol is fitted to; how many limits of sizes are tried, on how many
-#: points of each measurement.
-_FEWEST, _LIMITS, _ENOUGH = 4, 24, 40
-
-#: Residuals (of logarithms) beyond this count less.
-_OUTLIER = 0.1
-
-#: The part of its effect that a parameter must have to itself in order to be determined; and the
-#: largest standard error of a logarithm, or relative one of a time.
-_APART, _UNSURE = 1e-3, 0.3
-
-#: By how much measured times may be shorter than the network's full rates allow, as clocks differ;
-#: which part of the points may be even shorter; and how many ECMP keys stand for all paths.
-_FAST_ENOUGH, _MANY, _KEYS = 1.02, 0.9, 16
-
-#: Times below this, in seconds, are 0: fits end beside their bounds.
-_LEAST = 1e-12
-
 #: Bounds of the bands of sizes in reports, in bytes.
 BANDS = (2**16, 2**20, 2**26)
 
-
-# --- what is fitted ------------------------------------------------------------------------
-class _Kind(NamedTuple):
-    """Links of one kind, such as those between GPUs and the switch of their server."""
-
-    name: str
-    patterns: tuple[str, ...]  #: that match the names of these links
-
-
-def _kinds(network: Topology) -> tuple[list[_Kind], Ints]:
-    """Group links by the names of their ends, without numbers; return the kind of each link."""
-    stems = [tuple(re.sub(r"[\d.]*\d", "*", end) for end in name.split("->"))
-             for name in network.link_names]
-    labels = [" - ".join(sorted(set(stem))) if len(stem) > 1 else "ports" for stem in stems]
-    names = list(dict.fromkeys(labels))
-    patterns = {name: tuple(dict.fromkeys("->".join(stem) for stem, label in
-                                          zip(stems, labels, strict=True) if label == name))
-                for name in names}
-    return ([_Kind(name, patterns[name]) for name in names],
-            np.array([names.index(label) for label in labels]))
-
-
-@dataclass(frozen=True)
-class _Parameters:
-    """The values of all parameters, in seconds and fractions."""
-
-    upto: Floats  #: limits of the sizes of messages, between protocols
-    launch: Floats  #: by protocol
-    part: Floats  #: efficiency by protocol
-    efficiency: Floats  #: by kind of link
-    overhead: float
-    latency: Floats  #: by kind of link
-
-    @property
-    def protocols(self) -> list[Protocol]:
-        """The protocols of a network."""
-        limits = [*self.upto.tolist(), math.inf]
-        return [Protocol(*each) for each in
-                zip(self.launch.tolist(), self.part.tolist(), limits, strict=True)]
-
-    def rounded(self) -> _Parameters:
-        """Round to four digits, as in files."""
-        def four(values: Floats) -> Floats:
-            return np.array([float(f"{value:.4g}") if value > _LEAST else 0.0 for value in values],
-                            np.float64)
-
-        return _Parameters(four(self.upto), four(self.launch), four(self.part),
-                           four(self.efficiency), float(four(np.array([self.overhead]))[0]),
-                           four(self.latency))
-
-
-class _Key(NamedTuple):
-    """A parameter that is fitted: a field of `_Parameters`, and which of its values."""
-
-    field: str
-    at: int
-
-
-# --- times of collectives ------------------------------------------------------------------
-class _Phase(NamedTuple):
-    """A coflow of a collective, per byte of the collective's size."""
-
-    loads: Floats  #: seconds per byte on the fullest links, by class of messages; (rows, classes)
-    kind: Ints  #: of these links
-    message: Floats  #: bytes of a message, by class
-    steps: int
-    hops: tuple[tuple[Floats, int], ...]  #: hops by kind of the paths in steps, how many steps
-    continues: bool
-    spreads: bool  #: over several paths
-
-
-@dataclass(frozen=True)
-class _Alone:
-    """Computes the times of a collective alone on a network, as a run would give them."""
-
-    phases: Sequence[_Phase]
-    nbytes: Floats
-
-    @classmethod
-    def of(cls, stages: Sequence[Stage], nbytes: Floats, network: Topology, hosts: Ints,
-           kind: Ints, kinds: int) -> _Alone:
-        """Route the flows of some stages, which are those of a size of one byte."""
-        return cls([_phase(stage, network, hosts, kind, kinds) for stage in stages], nbytes)
-
-    def times(self, given: _Parameters) -> Floats:
-        """Compute the times of all sizes."""
-        found = np.zeros(len(self.nbytes))
-        for phase in self.phases:
-            size = self.nbytes[:, None] * phase.message
-            if not phase.continues:
-                found += given.launch[np.searchsorted(given.upto, size.max(axis=1))]
-            found += phase.steps * given.overhead + sum(
-                times * float((hops @ given.latency).max()) for hops, times in phase.hops)
-            wire = self.nbytes[:, None] / given.part[np.searchsorted(given.upto, size)]
-            found += (wire @ phase.loads.T / given.efficiency[phase.kind]).max(axis=1)
-        return found
-
-
-def _phase(stage: Stage, network: Topology, hosts: Ints, kind: Ints, kinds: int) -> _Phase:
-    flows = stage.flows
-    assert flows is not None
-    message, of_class = np.unique(flows.nbytes / messages_of(len(flows), stage.steps),
-                                  return_inverse=True)
-    loads = np.zeros((network.links, len(message)))
-    src, dst, first = hosts[flows.src], hosts[flows.dst], np.arange(len(flows))
-    routes = [network.routes(src, dst, first + key * len(flows)) for key in range(_KEYS)]
-    for ptr, links in routes:
-        owner = np.repeat(np.arange(len(flows)), np.diff(ptr))
-        np.add.at(loads, (links, of_class[owner]),
-                  flows.nbytes[owner] / network.capacity[links] / _KEYS)
-    rows: Floats = np.unique(np.column_stack((kind, loads))[loads.any(axis=1)], axis=0)
-    hops = np.zeros((len(flows), kinds))
-    np.add.at(hops, (owner, kind[links]), 1)
-    steps = stage.steps or ((np.arange(len(flows)), 1),)
-    return _Phase(rows[:, 1:], rows[:, 0].astype(np.int64), message,
-                  sum(times for _, times in steps),
-                  tuple((np.unique(hops[sent], axis=0), times) for sent, times in steps),
-                  stage.continues, any(not np.array_equal(links, routes[0][1])
-                                       for _, links in routes))
-
-
-# --- the stages of a measurement -----------------------------------------------------------
 #: The algorithms that are tried, the usual one first.
 _ALGORITHMS = {"all-reduce": ("ring", "double-tree", "hierarchical"), "all-gather": ("ring",),
                "reduce-scatter": ("ring",), "broadcast": ("ring", "tree"),
                "reduce": ("ring", "tree"), "all-to-all": ("direct",), "send-recv": ("direct",),
                "barrier": ("dissemination",)}
-
-
-def _pattern(measured: Measurement, algorithm: str) -> dict[str, Any]:
-    """Describe a collective with one coflow, as NCCL pipelines its steps.
-
-    A ring is one per GPU of a server, each leaving the server through another one.
-    """
-    pattern: dict[str, Any] = {"name": measured.collective, "algorithm": algorithm,
-                               "form": "aggregate"}
-    counts = np.bincount(measured.servers)
-    across = int(counts[0]) if len(counts) > 1 and (counts == counts[0]).all() else 1
-    if algorithm == "hierarchical":
-        pattern |= {"group": measured.per_server, "overlap": True}
-    elif algorithm == "ring" and across > 1 and measured.collective not in ("broadcast", "reduce"):
-        pattern |= {"rings": across, "group": across}
-    if measured.pairs is not None:
-        pattern["pairs"] = measured.pairs
-    return pattern
-
-
-def _stages(measured: Measurement, algorithm: str, nbytes: float) -> tuple[Stage, ...]:
-    made = make_pattern(_pattern(measured, algorithm))
-    return made.stages(measured.ranks, nbytes, np.random.default_rng(0))
-
-
-def _hosts(measured: Measurement, network: Topology) -> Ints:
-    """Return the host of each rank: ranks of a server are GPUs of one server, in order.
-
-    Libraries keep the ranks of a server together, whatever their numbers.
-    """
-    servers, machines = measured.servers, network.gpu_servers
-    if measured.pairs is None:
-        servers = np.sort(servers)
-    if machines is None:
-        hosts = np.arange(len(servers))
-        if servers.max() > 0 and measured.per_server > 1:
-            warnings.warn(NetsimWarning(
-                f"{measured.source}: network {network.name!r} does not say which hosts are on one "
-                f"server, as a gpu-cluster does; its {len(servers)} ranks on {servers.max() + 1} "
-                "servers are taken for its first hosts, in order"), stacklevel=2)
-    else:
-        place = np.array([int((servers[:k] == server).sum()) for k, server in enumerate(servers)])
-        if measured.collective != "flows" and place.max() >= machines.gpus:
-            raise InputError(f"{measured.source}: {place.max() + 1} ranks are on one server; those "
-                             f"of network {network.name!r} have {machines.gpus} GPUs", "network")
-        hosts = (np.arange(len(servers)) if measured.collective == "flows" else
-                 servers * machines.gpus + place)
-    if hosts.max() >= network.hosts:
-        raise InputError(f"{measured.source}: {len(servers)} ranks on {servers.max() + 1} servers "
-                         f"need {hosts.max() + 1} hosts; network {network.name!r} has "
-                         f"{network.hosts}", "network")
-    return hosts
-
-
-@dataclass(frozen=True)
-class _Points:
-    """The points of a measurement, and how their times are computed for a fit."""
-
-    measured: Measurement
-    hosts: Ints
-    algorithm: str
-    times: Callable[[_Parameters], Floats]
-    held_out: NDArray[np.bool_]
-
-    def thinned(self) -> _Points:
-        """Keep at most `_ENOUGH` points for the choice of limits, all those that are fitted."""
-        known = np.flatnonzero(~self.held_out)
-        known = known[np.argsort(self.measured.nbytes[known], kind="stable")]
-        kept = known[np.unique(np.linspace(0, len(known) - 1, _ENOUGH).astype(int))]
-        given, times = self.measured, self.times
-        return replace(self, measured=replace(given, nbytes=given.nbytes[kept],
-                                              seconds=given.seconds[kept]),
-                       times=lambda parameters: times(parameters)[kept],
-                       held_out=self.held_out[kept])
-
-    def messages(self) -> Floats:
-        """Return the largest message of each point."""
-        if self.measured.collective == "flows":
-            return self.measured.nbytes
-        stages = _stages(self.measured, self.algorithm, 1.0)
-        largest = max(float((stage.flows.nbytes / messages_of(len(stage.flows), stage.steps)).max())
-                      for stage in stages if stage.flows is not None)
-        return self.measured.nbytes * largest
-
-    def jobs(self, first: int, begin_s: float) -> list[JobSpec]:
-        """Make a job per point, one after the other but for flows, from an instant on."""
-        given = self.measured
-        if given.begin_s is not None and given.pairs is not None:
-            return [JobSpec(first + k, begin_s + begin, hosts=self.hosts[list(pair)].tolist(),
-                            stages=[Stage("flow", [(0, 1, nbytes)])])
-                    for k, (begin, pair, nbytes) in enumerate(
-                        zip(given.begin_s, given.pairs, given.nbytes, strict=True))]
-        apart = _APART_TIMES * float(given.seconds.max())
-        return [JobSpec(first + k, begin_s + k * apart, hosts=self.hosts.tolist(),
-                        stages=_stages(given, self.algorithm, nbytes))
-                for k, nbytes in enumerate(given.nbytes.tolist())]
-
-    def simulated(self, network: Topology) -> Floats:
-        """Simulate all points, on an otherwise empty network."""
-        done = simulate(network, self.jobs(0, 0.0), allocator="maxmin", record=("jobs",))
-        return done.jobs.sort_values("job")["jct_s"].to_numpy(np.float64)
-
-
-#: Jobs begin so many times the longest measured time apart, so that they do not meet.
-_APART_TIMES = 20
-
-
-def _held_out(measured: Measurement) -> NDArray[np.bool_]:
-    """Mask every third size."""
-    _, place = np.unique(measured.nbytes, return_inverse=True)
-    if measured.collective == "flows":
-        place = np.argsort(np.argsort(measured.nbytes, kind="stable"))
-    if place.max() < 2:
-        raise InputError(f"{measured.source}: {measured.collective} of {measured.ranks} ranks has "
-                         f"{place.max() + 1} sizes; a fit needs three, one of which is held out",
-                         "measured")
-    found: NDArray[np.bool_] = place % 3 == 2
-    return found
-
-
-# --- the fit -------------------------------------------------------------------------------
-class _Fit:
-    """Fits parameters to points, of which some are known to be determined."""
-
-    def __init__(self, points: Sequence[_Points], start: _Parameters, keys: Sequence[_Key]
-                 ) -> None:
-        self.points, self.start, self.keys = points, start, list(keys)
-        self.measured = np.concatenate([each.measured.seconds[~each.held_out] for each in points])
-
-    def residuals(self, given: _Parameters) -> Floats:
-        """Compute log(predicted / measured) of all points that are not held out."""
-        times = np.concatenate([each.times(given)[~each.held_out] for each in self.points])
-        found: Floats = np.log(np.maximum(times, 1e-12) / self.measured)
-        return found
-
-    def with_values(self, values: Floats, keys: Sequence[_Key] | None = None) -> _Parameters:
-        """Return the start with other values: microseconds, and logarithms of fractions."""
-        fields: dict[str, Any] = {}
-        for (name, at), value in zip(self.keys if keys is None else keys, values, strict=True):
-            own = np.array(fields.get(name, getattr(self.start, name)), np.float64)
-            own.reshape(-1)[at] = math.exp(value) if name in _FRACTIONS else value * 1e-6
-            fields[name] = float(own) if name == "overhead" else own
-        return replace(self.start, **fields)
-
-    def sure(self, found: _Parameters) -> list[_Key]:
-        """Select the parameters whose standard errors are small."""
-        values = np.array([math.log(value) if key.field in _FRACTIONS else value * 1e6
-                           for key in self.keys for value in
-                           [float(np.reshape(getattr(found, key.field), -1)[key.at])]])
-        base = self.residuals(found)
-        step = np.maximum(np.abs(values) * 1e-4, 1e-6)
-        effects = np.column_stack([
-            (base - self.residuals(self.with_values(values - step * (np.arange(len(values)) == k))))
-            / step[k] for k in range(len(values))])
-        free = max(len(base) - len(values), 1)
-        spread = np.minimum(np.abs(base), _OUTLIER)
-        errors = np.sqrt(np.diag(np.linalg.pinv(effects.T @ effects)) * (spread @ spread) / free)
-        allowed = [_UNSURE * (1 if key.field in _FRACTIONS else max(value, 1e-3))
-                   for key, value in zip(self.keys, values, strict=True)]
-        return [key for key, error, most in zip(self.keys, errors, allowed, strict=True)
-                if error <= most]
-
-    def begin(self, keys: Sequence[_Key]) -> Floats:
-        """Return where a fit begins, as `with_values` takes it."""
-        return np.array([_BEGIN[name] if name in _BEGIN else 1e6 * self.start.launch[at]
-                         for name, at in keys])
-
-    def run(self) -> tuple[float, _Parameters]:
-        """Return the cost of the best values, and the parameters."""
-        from scipy.optimize import least_squares
-
-        fractions = np.array([key.field in _FRACTIONS for key in self.keys])
-        low, high = np.where(fractions, -12.0, 0.0), np.where(fractions, 0.0, np.inf)
-        found = least_squares(lambda values: self.residuals(self.with_values(values)),
-                              self.begin(self.keys),
-                              bounds=(low, high), loss="soft_l1", f_scale=_OUTLIER,
-                              x_scale="jac")
-        return float(found.cost), self.with_values(found.x)
-
-
-#: Fields that are fractions, in (0, 1].
-_FRACTIONS = ("part", "efficiency")
-
-#: Where a fit begins, as `_Fit.with_values` takes it; launches begin with those of `_start`.
-_BEGIN = {"efficiency": math.log(0.7), "part": math.log(0.5), "overhead": 0.1, "latency": 0.1}
-
-
-def _determined(fit: _Fit, candidates: Sequence[_Key]) -> list[_Key]:
-    """Select the parameters whose effect on the points is not that of those before them."""
-    values = fit.begin(candidates)
-    at = fit.with_values(values, candidates)
-    base = fit.residuals(at)
-    chosen: list[_Key] = []
-    basis: list[Floats] = []
-    for k, key in enumerate(candidates):
-        moved = values.copy()
-        moved[k] -= 1e-3  # of links with equal loads, the slowest counts
-        effect = (base - fit.residuals(fit.with_values(moved, candidates))) * 1e3
-        own = effect - sum((float(each @ effect) * each for each in basis),
-                           start=np.zeros(len(effect)))
-        size = float(np.linalg.norm(own))
-        if size > _APART * float(np.linalg.norm(effect)):
-            basis.append(own / size)
-            if size > _APART * math.sqrt(len(own)):
-                chosen.append(key)
-    return chosen
-
-
-def _start(points: Sequence[_Points], network: Topology, kind: Ints, kinds: int,
-           upto: Sequence[float]) -> _Parameters:
-    """Begin with the values of the network, and launches as long as the shortest times."""
-    wire, count = network.wire, len(upto) + 1
-    # Flows may be so long that their software does not show.
-    seconds = min(1e-6 if each.measured.collective == "flows" else
-                  float(each.measured.seconds[~each.held_out].min()) for each in points)
-    mean = np.bincount(kind, minlength=kinds)
-    return _Parameters(
-        np.array(upto), seconds * np.linspace(0.8, 2.0, count), np.ones(count),
-        np.bincount(kind, wire.efficiency, kinds) / mean, wire.overhead,
-        np.bincount(kind, wire.latency, kinds) / mean)
-
-
-def _candidates(protocols: int, kinds: int) -> list[_Key]:
-    """List all parameters in order of preference: of equal effects, the first one is fitted."""
-    return [*(_Key("launch", k) for k in range(protocols)),
-            *(_Key("efficiency", k) for k in reversed(range(kinds))),
-            *(_Key("part", k) for k in range(protocols - 1)),
-            _Key("overhead", 0), *(_Key("latency", k) for k in range(kinds))]
-
-
-def _fit_all(points: Sequence[_Points], network: Topology, kind: Ints, kinds: int,
-             upto: Sequence[float] = (), final: bool = False
-             ) -> tuple[float, float, _Parameters, list[_Key]]:
-    """Fit all parameters, given the limits between protocols.
-
-    If it is the `final` fit, those of which the points say too little are not determined. Returns
-    Schwarz's criterion, the cost, the parameters, and those that are determined.
-    """
-    candidates = _candidates(len(upto) + 1, kinds)
-    fit = _Fit(points, _start(points, network, kind, kinds, upto), ())
-    fit.keys = _determined(fit, candidates)
-    cost, found = fit.run()
-    if final:
-        fit.keys = fit.sure(found)
-        cost, found = fit.run()
-        for k in range(1, len(upto) + 1):  # one that does not show is as long as the one before
-            if _Key("launch", k) not in fit.keys:
-                found.launch[k] = found.launch[k - 1]
-    n = len(fit.measured)
-    criterion = (n * math.log(max(cost / n, 1e-12))
-                 + (len(fit.keys) + len(upto)) * math.log(n))
-    return criterion, cost, found, fit.keys
-
-
-def _find_limits(points: Sequence[_Points], network: Topology, kind: Ints, kinds: int
-                 ) -> list[float]:
-    """Choose the limits between protocols: add one after the other while the criterion falls.
-
-    Each time, all limits move to where the criterion is lowest.
-    """
-    thin = [each.thinned() for each in points]
-    sizes = np.sort(np.concatenate([each.messages() for each in thin]))
-    between = np.unique(sizes)
-    between = (between[1:] + between[:-1]) / 2
-    between = between[np.unique(np.linspace(0, len(between) - 1, _LIMITS).astype(int))]
-
-    def best_with(others: Sequence[float]) -> tuple[float, list[float]]:
-        """Add the best limit to others."""
-        tried = [(math.inf, [*others])]
-        for limit in between.tolist():
-            upto = sorted({*others, limit})
-            counts = np.diff([0, *np.searchsorted(sizes, upto, "right"), len(sizes)])
-            if len(upto) > len(others) and counts.min() >= _FEWEST:
-                tried.append((_fit_all(thin, network, kind, kinds, upto)[0], upto))
-        return min(tried)
-
-    chosen: list[float] = []
-    least = _fit_all(thin, network, kind, kinds)[0]
-    while len(chosen) < _MOST_PROTOCOLS - 1:
-        lower, upto = best_with(chosen)
-        for limit in upto if len(upto) > 1 and lower < math.inf else ():
-            moved = best_with([other for other in upto if other != limit])
-            if moved[0] < lower:
-                lower, upto = moved
-        if lower >= least:
-            break
-        chosen, least = upto, lower
-    return chosen
 
 
 # --- calibration ---------------------------------------------------------------------------
@@ -631,19 +212,19 @@ def calibrate(measured: str | Path | Measurement | Iterable[str | Path | Measure
     for name in _REPLACED:
         description.pop(name, None)
     own = _made(description)
-    kinds, kind = _kinds(own)
+    kinds, kind = kinds_of(own)
     crossed = sorted({int(each) for part in found for each in kind[_links_of(part, own)]})
     made = wired(deepcopy(own), latency=_by_pattern(np.zeros(len(kinds)), kinds, crossed),
                  efficiency=_by_pattern(np.ones(len(kinds)), kinds, crossed))
     points = [_with_algorithm(each, made, kinds, kind, algorithm) for each in found]
     upto = ([] if any(each.measured.collective == "flows" for each in points)
-            else _find_limits(points, made, kind, len(kinds)))  # flows are simulated for each fit
-    _, _, fitted, keys = _fit_all(points, made, kind, len(kinds), upto, final=True)
+            else find_limits(points, made, kind, len(kinds)))  # flows are simulated for each fit
+    _, _, fitted, keys = fit_all(points, made, kind, len(kinds), upto, final=True)
     fitted = fitted.rounded()
     options = description | _options(description, own, fitted, keys, kinds, kind, crossed)
     return Calibration(options, _rows(points, fitted), _table(fitted, keys, kinds, crossed), {
         f"{each.measured.collective} of {each.measured.ranks} ranks":
-            _pattern(each.measured, each.algorithm) for each in points if each.algorithm})
+            pattern_of(each.measured, each.algorithm) for each in points if each.algorithm})
 
 
 #: Options of a network that are fitted as a whole, or that an efficiency includes.
@@ -652,44 +233,44 @@ _REPLACED = ("overhead", "protocols", "packet", "profile")
 
 def _links_of(measured: Measurement, network: Topology) -> Ints:
     """Return the links that ranks of a measurement may cross."""
-    hosts = _hosts(measured, network)
+    hosts = hosts_of(measured, network)
     if measured.collective == "flows" and measured.pairs is not None:
         src, dst = hosts[np.array(measured.pairs).T]
     else:
         src, dst = (hosts[ends] for ends in np.nonzero(~np.eye(len(hosts), dtype=np.bool_)))
     return np.unique(np.concatenate([network.routes(src, dst, np.full(len(src), key))[1]
-                                     for key in range(_KEYS)]))
+                                     for key in range(KEYS)]))
 
 
-def _with_algorithm(measured: Measurement, network: Topology, kinds: Sequence[_Kind], kind: Ints,
-                    algorithm: str | None) -> _Points:
+def _with_algorithm(measured: Measurement, network: Topology, kinds: Sequence[LinkKind], kind: Ints,
+                    algorithm: str | None) -> Points:
     """Choose the first algorithm that is fast enough at full rates, or the fastest one."""
-    hosts, held_out = _hosts(measured, network), _held_out(measured)
+    hosts, held_out = hosts_of(measured, network), held_out_of(measured)
     if measured.collective == "flows":
         scratch = deepcopy(network)
-        points = _Points(measured, hosts, "", lambda given: np.zeros(0), held_out)
+        points = Points(measured, hosts, "", lambda given: np.zeros(0), held_out)
         return replace(points, times=lambda given: points.simulated(
             _with_parameters(scratch, given, kinds)))
-    tried: list[tuple[float, _Points, bool]] = []
+    tried: list[tuple[float, Points, bool]] = []
     for name in _ALGORITHMS[measured.collective] if algorithm is None else (algorithm,):
         if name == "hierarchical" and algorithm is None and (
                 measured.per_server in (1, measured.ranks)):
             continue
-        alone = _Alone.of(_stages(measured, name, 1.0), measured.nbytes, network, hosts, kind,
+        alone = Alone.of(stages_of(measured, name, 1.0), measured.nbytes, network, hosts, kind,
                           len(kinds))
         at_best = alone.times(_at_full_rates(len(kinds))) / measured.seconds
-        tried.append((float(np.quantile(at_best[~held_out], _MANY)),
-                      _Points(measured, hosts, name, alone.times, held_out),
+        tried.append((float(np.quantile(at_best[~held_out], MANY)),
+                      Points(measured, hosts, name, alone.times, held_out),
                       any(phase.spreads for phase in alone.phases)))
     least = min(slowest for slowest, _, _ in tried)
     points, spreads = next((points, spreads) for slowest, points, spreads in tried
-                           if slowest <= max(least, _FAST_ENOUGH))
+                           if slowest <= max(least, FAST_ENOUGH))
     if spreads:
         warnings.warn(NetsimWarning(
             f"network {network.name!r} has several paths for flows of this {measured.collective}: "
             "its times are predicted for flows that spread over them; in a run each flow takes "
             'one, and collisions make it slower, unless routing = "spray"'), stacklevel=3)
-    if least > 1 / _MANY:
+    if least > 1 / MANY:
         warnings.warn(NetsimWarning(
             f"{measured.source}: {measured.collective} of {measured.ranks} ranks was measured "
             f"{least:.2g} times as fast as the rates of network {network.name!r} allow: is it of "
@@ -697,25 +278,25 @@ def _with_algorithm(measured: Measurement, network: Topology, kinds: Sequence[_K
     return points
 
 
-def _at_full_rates(kinds: int) -> _Parameters:
+def _at_full_rates(kinds: int) -> Parameters:
     none, one = np.zeros(1), np.ones(1)
-    return _Parameters(np.zeros(0), none, one, np.ones(kinds), 0.0, np.zeros(kinds))
+    return Parameters(np.zeros(0), none, one, np.ones(kinds), 0.0, np.zeros(kinds))
 
 
-def _with_parameters(network: Topology, given: _Parameters, kinds: Sequence[_Kind]) -> Topology:
+def _with_parameters(network: Topology, given: Parameters, kinds: Sequence[LinkKind]) -> Topology:
     return wired(network, latency=_by_pattern(given.latency, kinds),
                  efficiency=_by_pattern(given.efficiency, kinds), overhead=given.overhead,
                  protocols=given.protocols)
 
 
-def _by_pattern(values: Floats, kinds: Sequence[_Kind], chosen: Iterable[int] | None = None
+def _by_pattern(values: Floats, kinds: Sequence[LinkKind], chosen: Iterable[int] | None = None
                 ) -> dict[str, float]:
     which = range(len(kinds)) if chosen is None else chosen
     return {pattern: float(values[k]) for k in which for pattern in kinds[k].patterns}
 
 
-def _options(description: Mapping[str, Any], own: Topology, fitted: _Parameters,
-             keys: Sequence[_Key], kinds: Sequence[_Kind], kind: Ints, crossed: Sequence[int]
+def _options(description: Mapping[str, Any], own: Topology, fitted: Parameters,
+             keys: Sequence[Key], kinds: Sequence[LinkKind], kind: Ints, crossed: Sequence[int]
              ) -> dict[str, Any]:
     """Return the options of the network that change; those of other kinds keep their values."""
     options: dict[str, Any] = {"protocols": [
@@ -732,7 +313,7 @@ def _options(description: Mapping[str, Any], own: Topology, fitted: _Parameters,
     return options
 
 
-def _rows(points: Sequence[_Points], fitted: _Parameters) -> pd.DataFrame:
+def _rows(points: Sequence[Points], fitted: Parameters) -> pd.DataFrame:
     tables = []
     for each in points:
         given, predicted = each.measured, each.times(fitted)
@@ -744,13 +325,13 @@ def _rows(points: Sequence[_Points], fitted: _Parameters) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def _table(fitted: _Parameters, keys: Sequence[_Key], kinds: Sequence[_Kind],
+def _table(fitted: Parameters, keys: Sequence[Key], kinds: Sequence[LinkKind],
            crossed: Sequence[int]) -> pd.DataFrame:
     """List all parameters of what was crossed; those that are not fitted are not determined."""
     sizes = [f"messages up to {format_size(limit)}" for limit in fitted.upto]
     sizes.append("larger messages" if sizes else "all messages")
     rows = []
-    for key in _candidates(len(fitted.launch), len(kinds)):
+    for key in candidates_of(len(fitted.launch), len(kinds)):
         of_kind = key.field in ("latency", "efficiency")
         if of_kind and key.at not in crossed:
             continue

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import netsim
 from netsim.cli.main import main
 from netsim.errors import InputError, MissingExtraError
-from netsim.studies import calibration
+from netsim.studies import calibration, calibration_fit
 from netsim.traces.measured import Measurement
 
 FIXTURE = Path(__file__).parent.parent / "traces" / "measured" / "all_reduce_4x1.txt"
@@ -110,18 +110,18 @@ def test_the_times_of_a_fit_are_those_of_a_run(tmp_path):
     """Of all algorithms, on servers: launches, protocols, overheads, latencies, efficiencies."""
     path = network_file(tmp_path, SERVERS + "spine = 0\n")  # there is one path between two GPUs
     network = netsim.read_network(path)
-    kinds, kind = calibration._kinds(network)
-    given = calibration._Parameters(
+    kinds, kind = calibration_fit.kinds_of(network)
+    given = calibration_fit.Parameters(
         np.array([2e4, 3e6]), np.array([5e-6, 9e-6, 2e-5]), np.array([0.3, 0.6, 1.0]),
         np.linspace(0.7, 1.0, len(kinds)), 3e-7, np.linspace(1e-7, 4e-7, len(kinds)))
     servers = np.repeat([0, 1], 4)
     for collective, algorithms in calibration._ALGORITHMS.items():
         for algorithm in algorithms if collective != "barrier" else ():
             measured = of(8, [1e3, 1e5, 1e7, 1e9], np.ones(4), collective, servers)
-            hosts = calibration._hosts(measured, network)
-            alone = calibration._Alone.of(calibration._stages(measured, algorithm, 1.0),
+            hosts = calibration_fit.hosts_of(measured, network)
+            alone = calibration_fit.Alone.of(calibration_fit.stages_of(measured, algorithm, 1.0),
                                           measured.nbytes, network, hosts, kind, len(kinds))
-            points = calibration._Points(measured, hosts, algorithm, alone.times,
+            points = calibration_fit.Points(measured, hosts, algorithm, alone.times,
                                          np.zeros(4, bool))
             run = points.simulated(calibration._with_parameters(
                 netsim.read_network(path), given, kinds))
