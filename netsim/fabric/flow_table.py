@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -157,8 +157,7 @@ class FlowTable:
         self.rows = np.zeros(16, COFLOW)  #: those of `coflows`, and room for more
         self.flow_arrays = FlowArrays()
         self.graphs = Graphs(len(self.jobs))
-        #: Of the jobs that have told theirs, or how it is computed when a policy asks.
-        self.profiles: dict[int, IterationProfile | Callable[[], IterationProfile]] = {}
+        self.profiles: dict[int, IterationProfile] = {}  #: of the jobs that have told theirs
         self.last_key = 0  #: of the coflow that was added last
         self.pending = NO_COFLOWS
         self.next_pending = math.inf  #: when the next expected coflow becomes valid
@@ -226,12 +225,7 @@ class FlowTable:
 
     def profiles_of(self, jobs: NDArray[np.int64]) -> NDArray[Any]:
         """Return the profile of each of these jobs, as rows."""
-        rows = []
-        for job in jobs.tolist():
-            found = self.profiles.get(job, IterationProfile())
-            if callable(found):
-                found = self.profiles[job] = found()
-            rows.append(found)
+        rows = [self.profiles.get(job, IterationProfile()) for job in jobs.tolist()]
         return np.array(rows, [(name, np.float64) for name in IterationProfile._fields])
 
     def add_links(self, capacity: NDArray[np.float64]) -> None:

@@ -165,8 +165,8 @@ class JobProcess(ABC):
             if ahead_s > 0:
                 part = 1 - self.iteration / self.plan.spec.iterations
                 row["per_gamma"] = part * self.plan.alone_s() / ahead_s
-            self._fabric.table.profiles[self.index] = partial(
-                self.plan.profile, self.iteration, max(int(row["gpus"]), 1))
+            self._fabric.table.profiles[self.index] = self.plan.profile(
+                self.iteration, max(int(row["gpus"]), 1))
         if self._predicted:
             row["predicted"] = self.plan.predicted_s(self._predicted, self.iteration)
 
