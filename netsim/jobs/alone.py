@@ -56,7 +56,7 @@ def alone(graph: StageGraph | OperationGraph, gpus: int) -> IterationAlone:
     """
     if isinstance(graph, OperationGraph):
         return _of_operations(graph)
-    ends = graph.ends(released=False, least=_least)
+    ends = graph.ends(released=False, least=alone_s)
     sends = [k for k, demand in enumerate(graph.demands) if demand is not None]
     routed = [demand for demand in graph.demands if demand is not None]
     begin = np.take(ends, sends) - [demand.gamma for demand in routed]
@@ -67,7 +67,7 @@ def alone(graph: StageGraph | OperationGraph, gpus: int) -> IterationAlone:
 
 def _of_operations(graph: OperationGraph) -> IterationAlone:
     made = graph.operations
-    least = np.array([*map(_least, graph.routed), 0.0])
+    least = np.array([*map(alone_s, graph.routed), 0.0])
     gamma = np.array([*(demand.gamma for demand in graph.routed), 0.0])
     first, second = longest_path(made, made.compute_s + least[made.sends], 2)
     sends = np.flatnonzero(made.sends >= 0)
@@ -78,5 +78,6 @@ def _of_operations(graph: OperationGraph) -> IterationAlone:
         first[sends] - gamma[made.sends[sends]], first[sends], made.sends[sends], graph.routed)
 
 
-def _least(demand: RoutedCoflow) -> float:
+def alone_s(demand: RoutedCoflow) -> float:
+    """Return the least time of a coflow on an ideal network."""
     return demand.overhead_s + demand.gamma

@@ -23,7 +23,7 @@ from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.job import IterationProfile, is_ranked
-from netsim.jobs.alone import alone
+from netsim.jobs.alone import alone, alone_s
 from netsim.jobs.fold import Crossing, fold
 from netsim.jobs.graph import Dag, OperationGraph, StageGraph
 from netsim.jobs.longest_path import longest_path
@@ -137,7 +137,7 @@ class JobPlan:
         self._placed = placed
         self._taken = taken
         # The least seconds of a coflow alone; this is exact on ideal networks without changes.
-        self.least = _alone_s
+        self.least = alone_s
         if network.wire.timed or not np.array_equal(capacity[:network.links], network.usable):
             self.least = partial(RoutedCoflow.least_s, capacity=capacity,
                                  latency=network.wire.latency)
@@ -236,12 +236,12 @@ class JobPlan:
         without latency) and compute times (LB in the Parrot paper); for a DAG, the longest path
         through them.
         """
-        return self.alone_s() if self.least is _alone_s else self._seconds(self.least)
+        return self.alone_s() if self.least is alone_s else self._seconds(self.least)
 
     def alone_s(self) -> float:
         """Compute the JCT of the job alone at the network's nominal capacities, in seconds."""
         if self._alone_s is None:
-            self._alone_s = self._seconds(_alone_s)
+            self._alone_s = self._seconds(alone_s)
         return self._alone_s
 
     def _seconds(self, least: Callable[[RoutedCoflow], float]) -> float:
@@ -292,11 +292,6 @@ def _keys(spec: JobSpec, programs: Programs) -> NDArray[np.int64]:
     """Return the ECMP key of the first flow of each sending."""
     sendings = sum(family.groups for family in programs.families)
     return np.array([ecmp_key(spec.id, f"sending {k}") for k in range(sendings)], np.int64)
-
-
-def _alone_s(demand: RoutedCoflow) -> float:
-    """Return the least time of a coflow on an ideal network."""
-    return demand.overhead_s + demand.gamma
 
 
 def ecmp_key(job: int, stage: str) -> int:

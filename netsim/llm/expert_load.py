@@ -6,6 +6,7 @@ import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,8 @@ class ExpertLoad:
     capacity_factor: float | None = None
     seed: int = 0
     #: What the file says, by iteration.
-    _table: tuple[_Layers, ...] = field(init=False, default=(), repr=False)
+    _table: tuple[_Layers, ...] = field(init=False, default=(), repr=False, compare=False)
+    _digest: str = field(init=False, default="", repr=False)  #: of the table
 
     __repr__ = brief
     __deepcopy__ = same
@@ -99,6 +101,7 @@ class ExpertLoad:
                 raise InputError("expert_load: per_iteration is for zipf and dirichlet; a file "
                                  "has a column iteration", "per_iteration")
             object.__setattr__(self, "_table", _read(Path(self.file)))
+            object.__setattr__(self, "_digest", sha256(repr(self._table).encode()).hexdigest())
 
     @classmethod
     def of(cls, value: Any, what: str) -> ExpertLoad:
@@ -144,13 +147,18 @@ class ExpertLoad:
 
 def _read(path: Path) -> tuple[_Layers, ...]:
     """Read the shares of a file by iteration and layer."""
-    head, *rows = [row for row in csv.reader(read_text(path).splitlines()) if row] or [[]]
+    try:
+        text = read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"expert_load: {path} cannot be read: {error}", "file") from error
+    lines = [(line, row) for line, row in enumerate(csv.reader(text.splitlines()), 1) if row]
+    (_, head), *rows = lines or [(1, [])]
     keys = ["iteration", "layer"] if head[:1] == ["iteration"] else ["layer"]
     if head[:len(keys)] != keys or len(head) == len(keys) or not rows:
         raise InputError(f"expert_load: {path} must have a header of layer, or iteration and "
                          "layer, and a column per expert, and rows", "file")
     found: dict[int, dict[int, tuple[float, ...]]] = {}
-    for line, row in enumerate(rows, 2):
+    for line, row in rows:
         where = f"expert_load: {path}: line {line}"
         try:
             numbers = [*map(int, row[:len(keys)]), *map(float, row[len(keys):])]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from netsim.network.files import TOPOLOGIES, make_network, read_network, ready_made
     from netsim.network.from_graph import from_networkx
     from netsim.network.graph import GraphTopology
-    from netsim.network.infrastructures import infragraph
+    from netsim.network.infragraph import infragraph
     from netsim.network.nccl import NcclNetwork, NcclServer, nccl, read_nccl_server
-    from netsim.network.platforms import PlatformNetwork, simgrid
+    from netsim.network.simgrid import PlatformNetwork, simgrid
     from netsim.network.simulators import hpcc, htsim
     from netsim.network.spray import SprayedNetwork
     from netsim.network.topology import BigSwitch, GpuServers, Topology
@@ -44,9 +44,9 @@ _HOME = {
     "netsim.network.files": ("TOPOLOGIES", "make_network", "read_network", "ready_made"),
     "netsim.network.from_graph": ("from_networkx",),
     "netsim.network.graph": ("GraphTopology",),
-    "netsim.network.infrastructures": ("infragraph",),
+    "netsim.network.infragraph": ("infragraph",),
     "netsim.network.nccl": ("NcclNetwork", "NcclServer", "nccl", "read_nccl_server"),
-    "netsim.network.platforms": ("PlatformNetwork", "simgrid"),
+    "netsim.network.simgrid": ("PlatformNetwork", "simgrid"),
     "netsim.network.simulators": ("hpcc", "htsim"),
     "netsim.network.spray": ("SprayedNetwork",),
     "netsim.network.topology": ("BigSwitch", "GpuServers", "Topology"),

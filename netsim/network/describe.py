@@ -44,7 +44,7 @@ def describe_network(network: Topology) -> dict[str, Any]:
     }
     try:
         graph = network.to_networkx()
-    except InputError:
+    except (InputError, NotImplementedError):
         return facts
     bandwidth, method = bisection_bandwidth(network)
     return facts | {

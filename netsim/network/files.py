@@ -36,8 +36,8 @@ TOPOLOGIES = Registry(
         "htsim": "netsim.network.simulators:htsim",
         "hpcc": "netsim.network.simulators:hpcc",
         "nccl": "netsim.network.nccl:nccl",
-        "simgrid": "netsim.network.platforms:simgrid",
-        "infragraph": "netsim.network.infrastructures:infragraph",
+        "simgrid": "netsim.network.simgrid:simgrid",
+        "infragraph": "netsim.network.infragraph:infragraph",
     },
     accepts=lambda made: isinstance(made, Topology),
     refusal="is not a network: it must make a netsim.Topology", group="topologies")

@@ -213,13 +213,16 @@ def calibrate(measured: str | Path | Measurement | Iterable[str | Path | Measure
         description.pop(name, None)
     own = _made(description)
     kinds, kind = kinds_of(own)
-    crossed = sorted({int(each) for part in found for each in kind[_links_of(part, own)]})
+    hosts = [hosts_of(part, own) for part in found]
+    crossed = sorted({int(each) for part, at in zip(found, hosts, strict=True)
+                      for each in kind[_links_of(part, at, own)]})
     made = wired(deepcopy(own), latency=_by_pattern(np.zeros(len(kinds)), kinds, crossed),
                  efficiency=_by_pattern(np.ones(len(kinds)), kinds, crossed))
-    points = [_with_algorithm(each, made, kinds, kind, algorithm) for each in found]
+    points = [_with_algorithm(each, at, made, kinds, kind, algorithm)
+              for each, at in zip(found, hosts, strict=True)]
     upto = ([] if any(each.measured.collective == "flows" for each in points)
             else find_limits(points, made, kind, len(kinds)))  # flows are simulated for each fit
-    _, _, fitted, keys = fit_all(points, made, kind, len(kinds), upto, final=True)
+    _, fitted, keys = fit_all(points, made, kind, len(kinds), upto, final=True)
     fitted = fitted.rounded()
     options = description | _options(description, own, fitted, keys, kinds, kind, crossed)
     return Calibration(options, _rows(points, fitted), _table(fitted, keys, kinds, crossed), {
@@ -227,25 +230,30 @@ def calibrate(measured: str | Path | Measurement | Iterable[str | Path | Measure
             pattern_of(each.measured, each.algorithm) for each in points if each.algorithm})
 
 
+#: With how many of the next ranks each is taken to exchange bytes, to find the links in use.
+_OTHERS = 64
+
 #: Options of a network that are fitted as a whole, or that an efficiency includes.
 _REPLACED = ("overhead", "protocols", "packet", "profile")
 
 
-def _links_of(measured: Measurement, network: Topology) -> Ints:
+def _links_of(measured: Measurement, hosts: Ints, network: Topology) -> Ints:
     """Return the links that ranks of a measurement may cross."""
-    hosts = hosts_of(measured, network)
     if measured.collective == "flows" and measured.pairs is not None:
         src, dst = hosts[np.array(measured.pairs).T]
     else:
-        src, dst = (hosts[ends] for ends in np.nonzero(~np.eye(len(hosts), dtype=np.bool_)))
+        # Kinds of links do not depend on which ranks talk to each other.
+        src, dst = np.repeat(hosts, _OTHERS), np.concatenate(
+            [np.roll(hosts, -step) for step in range(1, _OTHERS + 1)])
+        dst = dst.reshape(_OTHERS, -1).T.ravel()
     return np.unique(np.concatenate([network.routes(src, dst, np.full(len(src), key))[1]
                                      for key in range(KEYS)]))
 
 
-def _with_algorithm(measured: Measurement, network: Topology, kinds: Sequence[LinkKind], kind: Ints,
-                    algorithm: str | None) -> Points:
+def _with_algorithm(measured: Measurement, hosts: Ints, network: Topology,
+                    kinds: Sequence[LinkKind], kind: Ints, algorithm: str | None) -> Points:
     """Choose the first algorithm that is fast enough at full rates, or the fastest one."""
-    hosts, held_out = hosts_of(measured, network), held_out_of(measured)
+    held_out = held_out_of(measured)
     if measured.collective == "flows":
         scratch = deepcopy(network)
         points = Points(measured, hosts, "", lambda given: np.zeros(0), held_out)
@@ -257,7 +265,7 @@ def _with_algorithm(measured: Measurement, network: Topology, kinds: Sequence[Li
                 measured.per_server in (1, measured.ranks)):
             continue
         alone = Alone.of(stages_of(measured, name, 1.0), measured.nbytes, network, hosts, kind,
-                          len(kinds))
+                         len(kinds))
         at_best = alone.times(_at_full_rates(len(kinds))) / measured.seconds
         tried.append((float(np.quantile(at_best[~held_out], MANY)),
                       Points(measured, hosts, name, alone.times, held_out),

@@ -95,8 +95,8 @@ class Parameters:
                             np.float64)
 
         return Parameters(four(self.upto), four(self.launch), four(self.part),
-                           four(self.efficiency), float(four(np.array([self.overhead]))[0]),
-                           four(self.latency))
+                          four(self.efficiency), float(four(np.array([self.overhead]))[0]),
+                          four(self.latency))
 
 
 class Key(NamedTuple):
@@ -207,7 +207,7 @@ def hosts_of(measured: Measurement, network: Topology) -> Ints:
             warnings.warn(NetsimWarning(
                 f"{measured.source}: network {network.name!r} does not say which hosts are on one "
                 f"server, as a gpu-cluster does; its {len(servers)} ranks on {servers.max() + 1} "
-                "servers are taken for its first hosts, in order"), stacklevel=2)
+                "servers are taken for its first hosts, in order"), stacklevel=4)
     else:
         place = np.array([int((servers[:k] == server).sum()) for k, server in enumerate(servers)])
         if measured.collective != "flows" and place.max() >= machines.gpus:
@@ -220,6 +220,10 @@ def hosts_of(measured: Measurement, network: Topology) -> Ints:
                          f"need {hosts.max() + 1} hosts; network {network.name!r} has "
                          f"{network.hosts}", "network")
     return hosts
+
+
+#: Jobs begin so many times the longest measured time apart, so that they do not meet.
+_GAP = 20
 
 
 @dataclass(frozen=True)
@@ -260,7 +264,7 @@ class Points:
                             stages=[Stage("flow", [(0, 1, nbytes)])])
                     for k, (begin, pair, nbytes) in enumerate(
                         zip(given.begin_s, given.pairs, given.nbytes, strict=True))]
-        apart = _APART_TIMES * float(given.seconds.max())
+        apart = _GAP * float(given.seconds.max())
         return [JobSpec(first + k, begin_s + k * apart, hosts=self.hosts.tolist(),
                         stages=stages_of(given, self.algorithm, nbytes))
                 for k, nbytes in enumerate(given.nbytes.tolist())]
@@ -269,10 +273,6 @@ class Points:
         """Simulate all points, on an otherwise empty network."""
         done = simulate(network, self.jobs(0, 0.0), allocator="maxmin", record=("jobs",))
         return done.jobs.sort_values("job")["jct_s"].to_numpy(np.float64)
-
-
-#: Jobs begin so many times the longest measured time apart, so that they do not meet.
-_APART_TIMES = 20
 
 
 def held_out_of(measured: Measurement) -> NDArray[np.bool_]:
@@ -399,12 +399,12 @@ def candidates_of(protocols: int, kinds: int) -> list[Key]:
 
 
 def fit_all(points: Sequence[Points], network: Topology, kind: Ints, kinds: int,
-             upto: Sequence[float] = (), final: bool = False
-             ) -> tuple[float, float, Parameters, list[Key]]:
+            upto: Sequence[float] = (), final: bool = False
+            ) -> tuple[float, Parameters, list[Key]]:
     """Fit all parameters, given the limits between protocols.
 
     If it is the `final` fit, those of which the points say too little are not determined. Returns
-    Schwarz's criterion, the cost, the parameters, and those that are determined.
+    Schwarz's criterion, the parameters, and those that are determined.
     """
     candidates = candidates_of(len(upto) + 1, kinds)
     fit = _Fit(points, _start(points, network, kind, kinds, upto), ())
@@ -419,7 +419,7 @@ def fit_all(points: Sequence[Points], network: Topology, kind: Ints, kinds: int,
     n = len(fit.measured)
     criterion = (n * math.log(max(cost / n, 1e-12))
                  + (len(fit.keys) + len(upto)) * math.log(n))
-    return criterion, cost, found, fit.keys
+    return criterion, found, fit.keys
 
 
 def find_limits(points: Sequence[Points], network: Topology, kind: Ints, kinds: int

@@ -45,6 +45,7 @@ def promises_of(check: Callable[..., None]) -> dict[str, str]:
         def test_promise(promise):
             check_allocator(MyAllocator, promises=[promise])
 
+    >>> from netsim.testing import check_allocator
     >>> promises_of(check_allocator)["no-stall"]
     'stalls (declare stall_free = False if that is intended)'
     """

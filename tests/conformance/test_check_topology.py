@@ -9,7 +9,8 @@ import pytest
 import netsim
 from netsim import BigSwitch, InputError
 from netsim.network import Topology, ready_made
-from netsim.testing import check_topology
+from netsim.network.simgrid import PlatformNetwork
+from netsim.testing import check_topology, promises_of
 from tests.conformance.test_topologies import NETWORKS
 
 #: With options that change routes.
@@ -22,9 +23,15 @@ VARIANTS = [
 ]
 
 
+NEED_A_GRAPH = "graph-matches", "round-trip", "routes-lead-there", "symmetric"
+
+
 @pytest.mark.parametrize("network", [*NETWORKS.values(), *VARIANTS], ids=repr)
 def test_keeps_its_promises(network):
-    check_topology(network, symmetric=True)
+    """Routes of a SimGrid platform are lists of links without ends: there is no graph."""
+    promises = [name for name in promises_of(check_topology) if not (
+        isinstance(network, PlatformNetwork) and name in NEED_A_GRAPH)]
+    check_topology(network, symmetric=True, promises=promises)
 
 
 @pytest.mark.parametrize("name", ready_made())
