@@ -98,8 +98,13 @@ def compatibility(jobs: Sequence[Phases], capacity: Quantity) -> Compatibility:
         If there is no job, or one whose iteration takes no time.
     """
     rate = parse_rate(capacity, "capacity", strict=True)
-    if not jobs or not all(0 < each.period_s < math.inf for each in jobs):
-        raise InputError("jobs must have iterations that take some time", "jobs")
+    if not jobs or not all(isinstance(each, Phases) and 0 < each.period_s < math.inf
+                           for each in jobs):
+        raise InputError("jobs must be Phases with iterations that take some time", "jobs")
+    for begin, end, sent in (phase for each in jobs for phase in each.up):
+        if not (0 <= begin <= end < math.inf and 0 <= sent < math.inf):
+            raise InputError("phases must be (begin, end, rate) with begin <= end and a rate of at "
+                             f"least 0, not {(begin, end, sent)}", "jobs")
     circle = _Circle.of(jobs, rate)
     ranges = [math.ceil(circle.angles / turns) for turns in circle.turns]
     search = _all_tried if math.prod(ranges[1:-1]) <= _MOST_TRIED else _one_by_one

@@ -37,7 +37,8 @@ def spread(shares: Floats, tokens: int, top_k: int, senders: int) -> Ints:
     bounds = np.cumsum(_limited(shares, 1 / top_k)) * (tokens * top_k)
     bounds[-1] = tokens * top_k
     starts = (np.arange(senders) + 0.5) / senders
-    found = np.floor(bounds + starts[:, None]).astype(np.int64)
+    # Sums are off by their rounding, which must not give an expert one token twice.
+    found = np.floor(np.round(bounds + starts[:, None], 9)).astype(np.int64)
     found[:, 1:] -= found[:, :-1].copy()
     return found
 
@@ -65,7 +66,8 @@ def capped(routed: Ints, capacity_factor: float | None) -> Ints:
     if capacity_factor is None:
         return routed
     # Rounding must not add a token to a capacity that is a whole number.
-    capacity = np.ceil(capacity_factor * routed[0].sum() / routed.shape[1] - 1e-9)
+    capacity = np.ceil(min(capacity_factor, routed.shape[1]) * routed[0].sum() / routed.shape[1]
+                       - 1e-9)
     return np.minimum(routed, int(capacity))
 
 

@@ -261,6 +261,9 @@ class Platform:
         begin, end = (self._gateway(element, point, key)
                       for point, key in zip(ends, ("gw_src", "gw_dst"), strict=True))
         links = [self._crossed(each) for each in element.named("link_ctn")]
+        if not links:
+            element.refuse(f"<{element.name}>: the route from {src!r} to {dst!r} has no "
+                           "<link_ctn>; flows would take no time")
         symmetrical = element.text("symmetrical", "YES").upper()
         if symmetrical not in ("YES", "NO"):
             element.refuse(f"<{element.name}>: symmetrical must be YES or NO, not {symmetrical!r}")

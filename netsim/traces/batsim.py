@@ -27,7 +27,8 @@ from netsim.workload import Flows, JobSpec, Stage, Workload
 _KINDS = {"delay": "delay", "DelayProfile": "delay",
           "parallel": "parallel", "ParallelTaskProfile": "parallel",
           "parallel_homogeneous": "homogeneous", "ParallelTaskHomogeneousProfile": "homogeneous",
-          "parallel_homogeneous_total": "total",
+          "parallel_homogeneous_total": "total", "msg_par": "parallel",
+          "msg_par_hg": "homogeneous", "msg_par_hg_tot": "total",
           "composed": "composed", "SequentialCompositionProfile": "composed"}
 
 #: What a homogeneous profile of Batsim 5 may do with its amounts: use them, or spread them.
@@ -211,7 +212,9 @@ class _Profiles:
         if strategy not in tuple(_STRATEGIES):
             self._check.refuse(f"{where}.generation_strategy",
                                ": " + unknown_name("strategy", strategy, _STRATEGIES))
-        elif total or _STRATEGIES[strategy]:
+        elif total:  # Batsim 4 divides both by the number of ranks
+            cpu, com = cpu / ranks, com / ranks
+        elif _STRATEGIES[strategy]:
             cpu, com = cpu / ranks, com / max(1, ranks * (ranks - 1))
         pairs = ranks * (ranks - 1) if com else 0
         if pairs > self._flows:

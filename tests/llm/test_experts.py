@@ -63,6 +63,14 @@ def test_experts_that_all_tokens_choose_get_no_more():
     assert spread(np.array([1.0, 0, 0, 0]), 6, 2, 1).tolist() == [[6, 2, 2, 2]]
 
 
+@pytest.mark.parametrize(("shares", "tokens", "top_k", "senders"), [
+    ([0.0, 2, 1, 1, 0, 2], 1, 5, 1), ([0.0, 1, 2, 0, 0, 0], 2262, 3, 7)])
+def test_rounding_gives_no_expert_a_token_twice(shares, tokens, top_k, senders):
+    found = spread(np.array(shares), tokens, top_k, senders)
+    assert found.max() <= tokens
+    assert (found.sum(axis=1) == tokens * top_k).all()
+
+
 def test_capacity_by_hand():
     """A rank makes 64 choices, 8 per expert on average, and keeps ceil(1.3 * 8) = 11 of each."""
     setup = setup_of(ExpertLoad(zipf=1, capacity_factor=1.3))

@@ -22,7 +22,7 @@ WORKLOAD = {
         "delay": {"type": "delay", "delay": 20.25},
         "simple": {"type": "parallel", "cpu": [5e6, 2e6], "com": [7e6, 0, 3e6, 0], "np": 2},
         "homogeneous": {"type": "parallel_homogeneous", "cpu": 1e7, "com": 1e6},
-        "total": {"type": "parallel_homogeneous_total", "cpu": 3e7, "com": 6e6},
+        "total": {"type": "parallel_homogeneous_total", "cpu": 3e7, "com": 3e6},
         "spread": {"type": "ParallelTaskHomogeneousProfile", "cpu": 0, "com": 6e6,
                    "generation_strategy": "DefinedAmountsSpreadUniformly"},
         "sequence": {"type": "composed", "repeat": 4, "seq": ["simple", "inner"]},

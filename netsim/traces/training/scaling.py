@@ -201,6 +201,9 @@ class Scaling:
         self._keep = as_choice(keep, "keep", KEPT)
         self._load = optional(TraceExpertLoad.of)(expert_load, "expert_load")
         self.layout = Layout.of(layout)
+        if self._load is not None and self.layout.ep == 1:
+            raise InputError("expert_load needs the groups of experts, ep in layout; "
+                             f"{self.layout} has none", "expert_load")
         with about("scale"):
             self.grown = self.layout.grown(growth(scale))
         #: Replicas this far apart have the same part of the experts and of a sequence.
