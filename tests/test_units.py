@@ -199,3 +199,8 @@ def test_what_is_usual_or_has_a_unit_is_not_questioned(parse):
 def read(rates, ask=True):
     with question_units(ask):
         return [parse_rate(value, what) for what, value in rates]
+
+
+def test_numbers_of_numpys_are_shown_as_pythons():
+    with pytest.raises(UnitError, match=r"rate must be greater than 0, not 0$"):
+        parse_rate(np.int8(0), "rate", strict=True)

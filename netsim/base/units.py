@@ -85,12 +85,12 @@ def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str,
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise _wrong(what, f"must be finite, not {value!r}")
+        raise _wrong(what, f"must be finite, not {plain(value)!r}")
     if number < least or (strict and number == least):
         bound = "greater than" if strict else "at least"
-        raise _wrong(what, f"must be {bound} {least:g}, not {value!r}")
+        raise _wrong(what, f"must be {bound} {least:g}, not {plain(value)!r}")
     if number > _MOST:
-        raise _wrong(what, f"must be at most {_MOST:g}, not {value!r}")
+        raise _wrong(what, f"must be at most {_MOST:g}, not {plain(value)!r}")
     return number
 
 
@@ -189,7 +189,7 @@ def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
     """
     rate = _parse(value, _RATE, what, "10Gbps", least, strict)
     if 0 < rate < _SLOWEST:
-        raise _wrong(what, f"must be at least {_SLOWEST:g} bytes/s, not {value!r}")
+        raise _wrong(what, f"must be at least {_SLOWEST:g} bytes/s, not {plain(value)!r}")
     if 0 < rate < SMALL_RATE:
         _question(value, "B/s", what, rate)
     return rate
