@@ -329,18 +329,19 @@ def test_a_scheduler_that_plans_takes_no_more_jobs():
 
 @pytest.mark.parametrize("allocator", few(ANY, 12))
 def test_changes_by_hand_are_those_of_events(allocator):
-    events = [{"at": 1.0, "link": "egress-2", "capacity": "2Mbps"},
-              {"at": 1.5, "kind": "fail", "host": 3}, {"at": 2.5, "kind": "repair", "host": 3},
-              {"at": 4.0, "kind": "repair", "link": "egress-2"}]
+    """At instants at which no policy wakes by itself, or its decision would be one more."""
+    events = [{"at": 1.003, "link": "egress-2", "capacity": "2Mbps"},
+              {"at": 1.503, "kind": "fail", "host": 3}, {"at": 2.503, "kind": "repair", "host": 3},
+              {"at": 4.003, "kind": "repair", "link": "egress-2"}]
     options = {"allocator": allocator, "record": EVERYTHING}
     expected = netsim.simulate(NET, jobs_of_all_kinds(), events=events, **options)
-    sim = netsim.Simulation(NET, jobs_of_all_kinds(), **options).run(until=1)
+    sim = netsim.Simulation(NET, jobs_of_all_kinds(), **options).run(until=1.003)
     sim.set_capacity("egress-2", "2Mbps")
-    other = sim.run(until=1.5).fork()
+    other = sim.run(until=1.503).fork()
     for each in (sim, other):
         each.fail(host=3)
-        each.run(until=2.5).repair(host=3)
-        each.run(until=4).repair(link="egress-2")
+        each.run(until=2.503).repair(host=3)
+        each.run(until=4.003).repair(link="egress-2")
         assert_same(each.run().result(), expected)
 
 
