@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from netsim.allocators import ALLOCATORS
+from netsim.base.compiling import Direct
 from tests.pairs import but, exhaustive, never_in_the_gate
 
 #: Runs, over and over, a workload that takes many seconds, and says when each has begun.
@@ -184,3 +185,15 @@ def test_a_command_on_a_terminal(name, tmp_path):
     assert "interrupted: at " in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupt_that_numba_loses():
+    """Numba unpickles the signature of a rule; its error then is about a missing argument."""
+    direct = Direct(None)
+
+    def entry(*args):
+        raise TypeError("_get_wrapper_address() missing 1 required positional argument: 'sig'")
+
+    direct._entry = entry
+    with pytest.raises(KeyboardInterrupt):
+        direct(1)

@@ -193,7 +193,13 @@ class Direct:
         arrays: nothing checks it.
         """
         if self._entry is not None:
-            return self._entry(*args)
+            try:
+                return self._entry(*args)
+            except TypeError as error:
+                # Numba loses Ctrl-C that arrives while it takes a rule as an argument.
+                if "_get_wrapper_address" in str(error):
+                    raise KeyboardInterrupt from error
+                raise
         returned = self.kernel(*args)
         if enabled():
             from numba import typeof
