@@ -38,8 +38,8 @@ ANY = sorted({*ALLOCATORS.names, *ALLOCATORS.presets} - {"reserved"})
 #: Those that do not plan before the run, by what is known then.
 ONLINE = [name for name in ANY if name != "lp-order"]
 
-#: Those that have links shared max-min fairly, by the flows of all coflows.
-MAXMIN = {"coflow-fair", "fair", "maxmin"}
+#: Those that have links shared max-min fairly, maybe with weights, by the flows of all coflows.
+MAXMIN = {"coflow-fair", "fair", "maxmin", "mltcp"}
 TIGHT = {"rtol": 1e-12, "atol": 0}
 
 instants = st.lists(st.floats(0.01, 8), min_size=1, max_size=3).map(sorted)
