@@ -125,7 +125,7 @@ class FabricTransport:
 
     @property
     def needs(self) -> frozenset[str]:
-        """What these options need of a run; see `netsim.simulation.compatibility.NEEDS`."""
+        """What these options need of a run; see `netsim.simulation.needs.NEEDS`."""
         alone = self.mode == "exact" and self.preemption in ("drop", "pause")
         return frozenset({"exchanges with a PS"} if alone else ())
 

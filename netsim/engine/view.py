@@ -227,7 +227,7 @@ class Scheduler(Protocol):
         ``"jobs"``, which is the default. Schedulers of edge-clouds with other methods than
         ``decide`` and ``begin`` declare other values; see `netsim.schedulers.registry.schedules`.
     needs : collection of str, optional
-        What a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
+        What a run must have, by names of `netsim.simulation.needs.NEEDS`, such as
         ``"equal servers"``; a run without it is refused before it begins.
     chooses_gpus : bool, optional
         Whether it chooses GPUs itself, so that no placement is used. False by default.

@@ -84,7 +84,7 @@ def _where(registry: Registry, name: str) -> str:
     """The place where a scheduler runs, unless it runs everywhere; ``""`` for other policies."""
     if registry is not SCHEDULERS:
         return ""
-    from netsim.simulation.compatibility import places_of
+    from netsim.simulation.needs import places_of
 
     try:
         places = places_of(registry.make(name, {}))

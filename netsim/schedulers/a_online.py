@@ -20,7 +20,7 @@ class Dispatcher(Protocol):
 
     A scheduler of chunks declares ``schedules = "chunks"``, and its method ``dispatcher(setting)``
     returns a dispatcher. In ``needs``, the scheduler lists what a run must have, by names of
-    `netsim.simulation.compatibility.NEEDS`. A scheduler that does not use the cloud needs
+    `netsim.simulation.needs.NEEDS`. A scheduler that does not use the cloud needs
     ``"edge workers"`` and ``"edge storage"``, for example.
     """
 

@@ -27,10 +27,10 @@ from netsim.simulation.compatibility import (
     inputs_of,
     preemption_on_edge,
     problem_of_pauses,
-    wire_of,
 )
 from netsim.simulation.events import capacities_of
 from netsim.simulation.faults import Faults
+from netsim.simulation.needs import wire_of
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.run import Run

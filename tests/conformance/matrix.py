@@ -1,4 +1,4 @@
-"""The docs' tables of what goes with what, from `netsim.simulation.compatibility`.
+"""The docs' tables of what goes with what, from `netsim.simulation.needs`.
 
 ``python -m tests.conformance.matrix`` writes it into `docs/matrix.md`.
 """
@@ -12,7 +12,7 @@ from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import NEEDS, goes_with
+from netsim.simulation.needs import NEEDS, goes_with
 from netsim.simulation.run_spec import NOT_FOR
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"

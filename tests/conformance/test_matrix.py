@@ -35,7 +35,7 @@ from netsim.jobs.patterns import PATTERNS
 from netsim.placements.registry import PLACEMENTS
 from netsim.predictors import PREDICTORS
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
-from netsim.simulation.compatibility import needs_of as needs_of_policy
+from netsim.simulation.needs import needs_of as needs_of_policy
 from tests.conformance import matrix
 from tests.conformance.test_schedulers import quick
 from tests.conformance.test_topologies import NETWORKS

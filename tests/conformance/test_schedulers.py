@@ -17,7 +17,7 @@ from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.in_order import InOrder, Keys
 from netsim.schedulers.queues import FIFO, SJF, SRTF
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
-from netsim.simulation.compatibility import needs_of
+from netsim.simulation.needs import needs_of
 from netsim.testing import check_scheduler, schedulers
 from tests.examples import ALL, examples
 from tests.pairs import few, some

@@ -10,7 +10,7 @@ from netsim.edge.schedule import Queues
 from netsim.edge.setting import EdgeSetting
 from netsim.edge.transport import Constant
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
-from netsim.simulation.compatibility import places_of
+from netsim.simulation.needs import places_of
 
 
 def job(number=0, **options):

@@ -13,7 +13,8 @@ from netsim.reproductions.claims import Runs, table_of_claims
 from netsim.reproductions.factorial import Factorial
 from netsim.reproductions.joint import CONDITIONS, SYSTEMS
 from netsim.reproductions.joint import LAYERS as STUDIED
-from netsim.simulation.compatibility import needs_of, policies_of
+from netsim.simulation.compatibility import policies_of
+from netsim.simulation.needs import needs_of
 
 LAYERS = {"scheduler": ["s", "t"], "placement": ["p", "q"], "allocator": ["a", "b"]}
 FOUND = Factorial(LAYERS, {"network.name": "here"})

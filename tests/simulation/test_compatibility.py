@@ -12,7 +12,7 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.placements.placement import FirstFit
 from netsim.schedulers.a_online import AOnline
 from netsim.schedulers.queues import FIFO
-from netsim.simulation.compatibility import NEEDS, needs_of
+from netsim.simulation.needs import NEEDS, needs_of
 from netsim.simulation.run_spec import NOT_FOR
 
 HERE = __name__
