@@ -187,9 +187,11 @@ class Paper(_LedgerTable):
 
     def _shown(self, row: Statement) -> dict[str, str]:
         outcome = self.outcome(row)
+        why = row.why or row.withheld or row.scope
+        verdict = outcome.verdict if not row.rule else f"{row.bounds(row.rule)}: {outcome.verdict}"
+        reason = (". " if row.rule else ": ") + why if why else ""
         return {"": row.id, "statement": row.text, "where": row.where, "measured": outcome.shown,
-                "holds if": str(row.bounds(row.rule)) if row.rule else "",
-                "verdict": outcome.verdict, "why": row.why or row.withheld or row.scope}
+                "holds if": verdict + reason}
 
     def figure(self, setting: str) -> Axes:
         """Draw the figure of a setting from its kept runs, with the numbers of the paper."""
