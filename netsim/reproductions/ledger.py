@@ -182,8 +182,11 @@ class Paper(_LedgerTable):
         for row in self.rows:
             parts.setdefault(f"{self.name}-{row.setting}" if row.setting else self.name,
                              []).append(row)
-        return {name: pd.DataFrame([self._shown(row) for row in rows])
-                for name, rows in parts.items()}
+        tables = {name: pd.DataFrame([self._shown(row) for row in rows])
+                  for name, rows in parts.items()}
+        for table in tables.values():  # a place that is that of the row above is not said again
+            table["where"] = table["where"].mask(table["where"] == table["where"].shift(), "")
+        return tables
 
     def _shown(self, row: Statement) -> dict[str, str]:
         outcome = self.outcome(row)
