@@ -386,7 +386,7 @@ def glossary():
 
 def in_the_glossary():
     """What the glossary says that things are called in netsim."""
-    lines = re.findall(r"^- In netsim: (.*)$", glossary(), re.MULTILINE)
+    lines = re.findall(r"^- netsim: (.*)$", glossary(), re.MULTILINE)
     return sorted({name for line in lines for name in re.findall(r"`([^`]+)`", line)})
 
 
@@ -463,7 +463,7 @@ def test_dotted_names_exist():
 def test_the_glossary_is_in_order():
     terms = re.findall(r"^## (.*)$", glossary(), re.MULTILINE)
     assert terms == sorted(terms, key=str.casefold)
-    assert len(terms) == len(re.findall(r"^- In netsim: ", glossary(), re.MULTILINE))
+    assert len(terms) == len(re.findall(r"^- netsim: ", glossary(), re.MULTILINE))
 
 
 def test_docstring_examples():

@@ -182,14 +182,19 @@ class Paper(_LedgerTable):
         for row in self.rows:
             parts.setdefault(f"{self.name}-{row.setting}" if row.setting else self.name,
                              []).append(row)
-        return {name: pd.DataFrame([self._shown(row) for row in rows])
-                for name, rows in parts.items()}
+        tables = {name: pd.DataFrame([self._shown(row) for row in rows])
+                  for name, rows in parts.items()}
+        for table in tables.values():  # a place that is that of the row above is not said again
+            table["where"] = table["where"].mask(table["where"] == table["where"].shift(), "")
+        return tables
 
     def _shown(self, row: Statement) -> dict[str, str]:
         outcome = self.outcome(row)
+        why = row.why or row.withheld or row.scope
+        verdict = outcome.verdict if not row.rule else f"{row.bounds(row.rule)}: {outcome.verdict}"
+        reason = (". " if row.rule else ": ") + why if why else ""
         return {"": row.id, "statement": row.text, "where": row.where, "measured": outcome.shown,
-                "holds if": str(row.bounds(row.rule)) if row.rule else "",
-                "verdict": outcome.verdict, "why": row.why or row.withheld or row.scope}
+                "holds if": verdict + reason}
 
     def figure(self, setting: str) -> Axes:
         """Draw the figure of a setting from its kept runs, with the numbers of the paper."""

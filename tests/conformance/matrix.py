@@ -40,11 +40,14 @@ def needs(target):
 
 def arguments():
     """A table in Markdown: a row per reason why arguments and keys are not for what runs."""
-    lines = ["| on | not | because |", "|---|---|---|"]
+    on = {}
     for target, reasons in NOT_FOR.items():
         for reason in dict.fromkeys(reasons.values()):
             names = ", ".join(f"`{name}`" for name, why in reasons.items() if why == reason)
-            lines.append(f"| {target} | {names} | {reason.format(transport='constant')} |")
+            on.setdefault((names, reason.format(transport="constant")), []).append(target)
+    lines = ["| on | not | because |", "|---|---|---|"]
+    lines += [f"| {', '.join(targets)} | {names} | {reason} |"
+              for (names, reason), targets in on.items()]
     return "\n".join(lines)
 
 
