@@ -13,11 +13,12 @@ from typing import Any
 from netsim.base.files import ready_made_folder
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
+from netsim.base.reading import in_file
 from netsim.base.units import question_units
 from netsim.base.values import as_path, known_names, plain, refused
 from netsim.base.xml_tree import root_name
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.network.graph_files import GRAPH_SUFFIXES, in_file, parse_json, read_text
+from netsim.network.graph_files import GRAPH_SUFFIXES, parse_json, read_text
 from netsim.network.topology import Topology
 from netsim.text import toml_problem
 

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from netsim.base.limits import check_limit
+from netsim.base.reading import Line, in_file
 from netsim.base.units import decimal, is_digits, parse_rate, parse_seconds
 from netsim.base.values import as_path
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.network.graph import GraphTopology
-from netsim.network.graph_files import Line, in_file, lines_of
+from netsim.network.graph_files import lines_of
 from netsim.network.routing import Paths
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.files import read_bytes
+from netsim.base.reading import Line, require_file
 from netsim.errors import TraceError
-from netsim.network.graph_files import Line, lines_of
-from netsim.traces.files import require_file
+from netsim.network.graph_files import lines_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from netsim.base.lazy import loading
 
 if TYPE_CHECKING:
+    from netsim.base.reading import Problem, TraceProblemsError
     from netsim.traces.batsim import read_batsim
     from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
     from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
-    from netsim.traces.files import Problem, TraceProblemsError
     from netsim.traces.flows import read_flows
     from netsim.traces.formats import (
         FORMATS,
@@ -87,7 +87,7 @@ _HOME = {
     "netsim.traces.batsim": ("read_batsim",),
     "netsim.traces.cluster": ("ClusterConstruction", "ClusterJobs", "TraceWorkload"),
     "netsim.traces.coflow_benchmark": ("CoflowRow", "read_coflow_benchmark"),
-    "netsim.traces.files": ("Problem", "TraceProblemsError"),
+    "netsim.base.reading": ("Problem", "TraceProblemsError"),
     "netsim.traces.flows": ("read_flows",),
     "netsim.traces.formats": ("FORMATS", "Format", "TraceReport", "check_trace", "format_of",
                                "read_workload"),

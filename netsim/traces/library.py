@@ -19,10 +19,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.files import atomic_write, read_bytes, ready_made_folder
+from netsim.base.json_tree import parse_json
+from netsim.base.reading import Problem, TraceProblemsError, read_text, require_file
 from netsim.base.values import as_path
 from netsim.errors import FetchError, MissingExtraError, OutputError, TraceError, UnknownNameError
 from netsim.text import toml_problem
-from netsim.traces.files import Problem, TraceProblemsError, parse_json, read_text, require_file
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -16,14 +16,14 @@ import numpy as np
 
 from netsim.base.files import open_text
 from netsim.base.limits import check_limit
+from netsim.base.reading import Line, as_problems, require_file
 from netsim.base.units import is_digits
 from netsim.base.values import MOST_ID, as_path
 from netsim.columns import Columns
 from netsim.errors import NetsimWarning, TraceError, not_one_of, unknown_name
 from netsim.network import Topology
-from netsim.network.graph_files import Line, lines_of
+from netsim.network.graph_files import lines_of
 from netsim.network.simulators import host_numbers, rest_of
-from netsim.traces.files import as_problems, require_file
 from netsim.workload import Flows, JobColumns, JobSpec, Stage, Workload
 
 

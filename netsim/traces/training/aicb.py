@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from netsim.base.brief import brief
 from netsim.base.limits import check_limit
+from netsim.base.reading import Problem, TraceProblemsError, read_text, split_lines
 from netsim.base.units import is_digits
 from netsim.errors import TraceError, not_one_of
-from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.rank_trace import RankNode, RankTrace
 from netsim.traces.training.scaling import Layout, check_nodes
 

@@ -15,9 +15,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from netsim.base.brief import brief
 from netsim.base.files import read_bytes
+from netsim.base.json_tree import json_problem
+from netsim.base.reading import read_text
 from netsim.base.units import is_digits
 from netsim.errors import TraceError, unknown_name
-from netsim.traces.files import json_problem, kind_of_json, read_text
+from netsim.traces.files import kind_of_json
 
 # --- the wire format -----------------------------------------------------------------------
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from netsim.base.brief import brief
 from netsim.base.files import read_bytes
+from netsim.base.json_tree import json_problem
 from netsim.base.limits import check_limit, most
 from netsim.errors import NetsimWarning, TraceError
-from netsim.traces.files import json_problem, kind_of_json
+from netsim.traces.files import kind_of_json
 from netsim.traces.training.rank_trace import WEEK_S, too_long
 
 # --- events --------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from netsim.base.brief import brief
+from netsim.base.reading import Problem, TraceProblemsError, read_text, split_lines
 from netsim.base.units import is_digits
 from netsim.errors import TraceError
-from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.rank_trace import WEEK_S, too_long
 
 #: The policies that are run.

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.base.reading import Problem, TraceProblemsError, read_text, split_lines
 from netsim.base.units import Quantity, decimal, parse_rate
 from netsim.base.values import about, as_choice, as_number, as_path, as_whole
 from netsim.errors import InputError, TraceError, unknown_name
-from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.scaling import Layout
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
 
