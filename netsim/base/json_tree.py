@@ -16,12 +16,18 @@ from netsim.base.values import as_name, is_number
 from netsim.errors import InputError, UnknownNameError
 
 
-def parse_json(text: str, path: str | Path) -> dict[str, Any]:
-    """Parse the text of a JSON file that must hold an object; else raise `TraceProblemsError`."""
+def parse_json(text: str, path: str | Path, **options: Any) -> Any:
+    """Parse the text of a JSON file, with options of `json.loads`."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:  # numbers of 5,000 digits, 5,000 brackets
+        return json.loads(text, **options)
+    # Numbers of 5,000 digits, 5,000 brackets, exponents that no decimal has.
+    except (ValueError, RecursionError, ArithmeticError) as error:
         raise TraceProblemsError([json_problem(error, text)], path) from error
+
+
+def parse_object(text: str, path: str | Path) -> dict[str, Any]:
+    """Parse the text of a JSON file that must hold an object."""
+    document = parse_json(text, path)
     if not isinstance(document, dict):
         message = f"the file must hold a JSON object, not {reprlib.repr(document)}"
         raise TraceProblemsError([Problem(None, message)], path)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from netsim.base.files import open_bytes
+from netsim.base.files import open_bytes, open_text, refusal
+from netsim.base.files import read_bytes as bytes_of
 from netsim.base.files import read_text as text_of
 from netsim.base.values import as_path, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.text import toml_problem
 
 
 # --- problems ------------------------------------------------------------------------------
@@ -62,14 +65,14 @@ def as_problems(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def in_file(path: Path) -> Iterator[None]:
-    """Give errors in this context the file that they are in, unless they have one."""
+def in_file(path: Path, line: int | None = None) -> Iterator[None]:
+    """Give errors in this context the file and the line that they are in, unless they have one."""
     try:
         yield
     except TraceError:
         raise
     except InputError as error:
-        raise TraceError(str(error), path, key=error.key) from error
+        raise TraceError(str(error), path, line, key=error.key) from error
 
 
 @contextmanager
@@ -78,26 +81,20 @@ def locating(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TraceError(f"cannot be read: {error.strerror}", path) from error
-    except UnicodeDecodeError as error:
-        raise TraceProblemsError([_undecodable(path)], path) from error
-
-
-def _undecodable(path: str | Path) -> Problem:
-    """Find the first line that is not UTF-8; the decoder knows only its position in a block."""
-    with open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                return Problem(number, f"byte 0x{line[error.start]:02x} is not UTF-8")
-    return Problem(None, "not UTF-8")
+        raise TraceError(f"cannot be read: {error.strerror or error}", path) from error
+    except UnicodeDecodeError as error:  # of a file read in blocks, it has the place in a block
+        with open_bytes(path) as file:
+            for number, line in enumerate(file, 1):
+                decoded(line, path, number)
+        raise TraceError("is not UTF-8", path) from error
 
 
 # --- texts ---------------------------------------------------------------------------------
 def require_file(path: str | Path) -> Path:
     """Return `path` as a `Path`, or raise `TraceError` if it is not an existing file."""
     path = as_path(path, "path")
+    if (reason := refusal(path)) is not None:
+        raise TraceError(f"cannot be read: {reason}", path)
     if os.path.isdir(path):
         raise TraceError("is a folder, not a file" + _such_as(path), path)
     if not os.path.exists(path):
@@ -114,22 +111,49 @@ def _such_as(folder: str | Path) -> str:
     return f"; give one that is in it, such as {names[0]}" if names else ""
 
 
+def read_bytes(path: str | Path) -> bytes:
+    """Read the bytes of a file, which must exist."""
+    with locating(path):
+        return bytes_of(require_file(path))
+
+
 def read_text(path: str | Path) -> str:
     """Read a UTF-8 file without its byte-order mark; refuse an empty file or NUL characters."""
-    try:
+    with locating(path):
         text = text_of(require_file(path))
-    except OSError as error:
-        raise TraceError(f"cannot be read: {error.strerror}", path) from error
-    except UnicodeDecodeError as error:
-        data = error.object
-        line = len(split_lines(data[: error.start].decode("utf-8")))
-        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise TraceProblemsError([Problem(line, message)], path) from error
     if (place := text.find("\0")) >= 0:
         raise nul_problem(text.count("\n", 0, place) + 1, path)
     if not text.strip():
         raise TraceProblemsError([Problem(1, "the file is empty")], path)
     return text
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Read the keys of a TOML file."""
+    text = read_text(path)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        place = re.search(r" \(at line (\d+), column \d+\)", str(error))
+        line = int(place[1]) if place else None
+        raise TraceProblemsError([Problem(line, toml_problem(error, text))], path) from error
+
+
+def decoded(data: bytes | bytearray, path: str | Path, first: int = 1) -> str:
+    """Decode UTF-8 that begins on the line `first` of a file."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = first - 1 + len(split_lines(data[:error.start].decode()))
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        raise TraceProblemsError([Problem(line, message)], path) from error
+
+
+def beginning_of(path: str | Path, count: int) -> str:
+    """Return the first characters of a file; ``""`` if it cannot be read."""
+    with suppress(OSError, UnicodeDecodeError), open_text(path) as file:
+        return file.read(count)
+    return ""
 
 
 def nul_problem(line: int, path: str | Path) -> TraceProblemsError:
@@ -176,6 +200,16 @@ _MOST = 1e100  # as of quantities with units
 _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE | re.ASCII)
 
 
+def whole_of(word: str, what: str, refuse: Callable[[str], NoReturn], least: int,
+             most: int | None = None) -> int:
+    """Parse a word, perhaps between spaces, as a whole number from `least` to `most`."""
+    value = int(word) if _WHOLE.fullmatch(word.strip()) else None
+    if value is None or value < least or (most is not None and value > most):
+        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+        refuse(f"{what} must be a whole number {allowed}, not {word!r}")
+    return value
+
+
 @dataclass(frozen=True)
 class Line:
     """The words of one line; lines are numbered from 1."""
@@ -196,12 +230,7 @@ class Line:
 
     def whole(self, place: int, what: str, least: int = 0, most: int | None = None) -> int:
         """Return a word as a whole number from `least` to `most`."""
-        word = self.word(place, what)
-        value = int(word) if _WHOLE.fullmatch(word) else None
-        if value is None or value < least or (most is not None and value > most):
-            allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-            self.refuse(f"{what} must be a whole number {allowed}, not {word!r}")
-        return value
+        return whole_of(self.word(place, what), what, self.refuse, least, most)
 
     def real(self, place: int, what: str, *, strict: bool = False) -> float:
         """Return a word as a number from 0 to 1e100, or above 0 if `strict`."""
@@ -211,3 +240,11 @@ class Line:
             allowed = "greater than 0, up to" if strict else "from 0 to"
             self.refuse(f"{what} must be a number {allowed} {_MOST:g}, not {word!r}")
         return value
+
+
+def lines_of(path: str | Path, comment: str | None = None) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank and do not begin with `comment`."""
+    for number, text in enumerate(read_text(path).split("\n"), 1):
+        words = text.split()
+        if words and not (comment and words[0].startswith(comment)):
+            yield Line(Path(path), number, words)

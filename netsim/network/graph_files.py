@@ -1,17 +1,16 @@
-"""Read graphs from GraphML, GML and node-link JSON files, and files of lines of words."""
+"""Read graphs from GraphML, GML and node-link JSON files."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from netsim.base.files import read_text as text_of
+from netsim.base.json_tree import parse_json
 from netsim.base.lazy import nx
-from netsim.base.reading import Line, in_file
+from netsim.base.reading import in_file, read_text
 from netsim.base.units import Quantity
 from netsim.base.values import as_path
 from netsim.errors import TraceError, UnknownNameError
@@ -52,25 +51,6 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
                              unit=unit, directed=directed, routing=routing, paths=paths,
                              relay=relay, name=name or str(parsed.name) or path.stem,
                              loopback_uses_ports=loopback_uses_ports)
-
-
-def read_text(path: Path) -> str:
-    """Read the text of a file, or raise a `TraceError`."""
-    try:
-        return text_of(path)
-    except (OSError, ValueError) as error:
-        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
-                         path) from error
-
-
-def parse_json(text: str, path: Path) -> Any:
-    """Parse JSON text; `path` is for error messages."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
-    except (ValueError, RecursionError) as error:  # numbers of 5,000 digits, 5,000 brackets
-        raise TraceError(f"cannot be read as JSON: {error}", path) from error
 
 
 def _graphml(text: str, path: Path) -> nx.Graph:
@@ -149,12 +129,3 @@ _PARSERS: dict[str, Callable[[str, Path], nx.Graph]] = {
 
 #: Suffixes of graph files. A ``.json`` file may also be an instance.
 GRAPH_SUFFIXES = tuple(_PARSERS)
-
-
-# --- lines of words ------------------------------------------------------------------------
-def lines_of(path: Path, comment: str | None = None) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank and do not begin with `comment`."""
-    for number, text in enumerate(read_text(path).split("\n"), 1):
-        words = text.split()
-        if words and not (comment and words[0].startswith(comment)):
-            yield Line(path, number, words)

@@ -12,8 +12,8 @@ it generates one. `FORMATS` has them all. Behind it there are four kinds:
   makes their operations side by side.
 - **Generators**, in `generators` and `cluster.recurrent`.
 
-`files` reads text and names what is wrong in it; `library` has ready-made and public files;
-`writers` writes workloads.
+`files` tells what a file is, and `netsim.base.reading` reads it; `library` has ready-made and
+public files; `writers` writes workloads.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.json_tree import Checker, parse_json
+from netsim.base.json_tree import Checker, parse_object
 from netsim.base.limits import most, raised_by
 from netsim.base.reading import POSITIVE, NumberRange, TraceProblemsError, read_text
 from netsim.base.units import is_digits
@@ -62,7 +62,7 @@ def read_batsim(path: str | Path, *, seed: int = 0, speed: float | None = None) 
     """
     speed = optional(partial(as_number, above=0, most=1e30))(speed, "speed")
     text = read_text(path)
-    document = parse_json(text, path)
+    document = parse_object(text, path)
     check = Checker()
     jobs = _jobs(check, document, speed)
     if check.problems:

@@ -8,12 +8,12 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netsim.base.files import open_text
-from netsim.base.reading import Problem, TraceProblemsError, split_lines
+from netsim.base.reading import Problem, TraceProblemsError, beginning_of, split_lines
 from netsim.base.units import parse_value
 from netsim.base.values import as_number
 from netsim.errors import NetsimError
@@ -76,11 +76,7 @@ _QUOTED = re.compile(r'(?:^|(?<=[,;\t])) *"(?:[^"]|"")*"?')
 
 def first_word(path: str | Path) -> str:
     """Return the first word of a file; empty if there is none, or it cannot be read."""
-    try:
-        with open_text(path) as file:
-            words = file.readline(200).split(maxsplit=1)
-    except (OSError, UnicodeDecodeError):
-        return ""
+    words = beginning_of(path, 200).partition("\n")[0].split(maxsplit=1)
     return words[0] if words else ""
 
 
@@ -98,13 +94,11 @@ def delimiter_of(text: str) -> str:
 
 def header_of(path: str | Path) -> list[str]:
     """Return the cells of the first line of a table; empty if it cannot be read."""
-    try:
-        with open_text(path) as file:
-            first = file.read(10_000).lstrip()
-            header = next(csv.reader(io.StringIO(first), delimiter=delimiter_of(first)), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return []
-    return [name.strip() for name in header]
+    first = beginning_of(path, 10_000).lstrip()
+    with suppress(csv.Error):
+        header = next(csv.reader(io.StringIO(first), delimiter=delimiter_of(first)), [])
+        return [name.strip() for name in header]
+    return []
 
 
 def kind_of_json(document: object) -> str:

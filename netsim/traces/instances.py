@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.json_tree import Checker, parse_json
+from netsim.base.json_tree import Checker, parse_object
 from netsim.base.limits import most, raised_by
 from netsim.base.reading import POSITIVE, NumberRange, TraceProblemsError, read_text
 from netsim.base.values import MOST_ID
@@ -288,7 +288,7 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
         If the file's contents are invalid, with the line and the JSON path.
     """
     text = read_text(path)
-    document = parse_json(text, path)
+    document = parse_object(text, path)
     check = InstanceChecker(document)
     jobs = _jobs(check, document)
     if check.found_name:

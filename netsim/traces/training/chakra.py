@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netsim.base.json_tree import parse_json
+from netsim.base.json_tree import parse_object
 from netsim.base.reading import as_problems, read_text, require_file
 from netsim.base.units import Quantity, parse_rate
 from netsim.base.values import (
@@ -217,7 +217,7 @@ def _read(path: Path) -> ChakraFile:
 
 
 def _group_file(path: Path, ranks: int) -> dict[str, Group]:
-    table = parse_json(read_text(path), path)
+    table = parse_object(read_text(path), path)
     return {name: Group(_members(members, ranks, f"group {name!r}", path), name, name)
             for name, members in table.items()}
 
