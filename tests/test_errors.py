@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim import errors
+from netsim.base.reading import Problem, TraceProblemsError
 from netsim.errors import (
     InputError,
     MissingExtraError,
@@ -20,7 +21,6 @@ from netsim.errors import (
     UnknownNameError,
 )
 from netsim.text import shortened, visible
-from netsim.traces.files import Problem, TraceProblemsError
 from tests.offenders import check_each
 
 #: Sets the title of a terminal; goes back, writes over what is there; writes from right to left.

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import netsim
+from netsim.base.json_tree import json_problem
 from netsim.base.limits import LIMITS, check_limit, limited, most
 from netsim.base.units import parse_rate
 from netsim.collectives import read_msccl
@@ -15,7 +16,6 @@ from netsim.errors import InputError, TraceError, UnitError, UnknownNameError
 from netsim.network import make_network
 from netsim.network.files import changed_name
 from netsim.traces import convert
-from netsim.traces.files import json_problem
 from netsim.traces.writers import write_instance
 from tests.pairs import few
 

@@ -11,9 +11,10 @@ import networkx as nx
 import pytest
 
 import netsim
+from netsim.base import reading
 from netsim.base.files import confined, open_text, read_bytes, read_text, refusal
 from netsim.edge.files import read_edge_cloud, read_edge_jobs
-from netsim.errors import InputError, NetsimError, SpecError
+from netsim.errors import InputError, NetsimError, SpecError, TraceError
 from netsim.experiment_file.load import load_experiment
 from netsim.studies.comparison import load_comparison, load_folder
 
@@ -212,6 +213,19 @@ def test_text_is_utf_8_with_any_line_ends(tmp_path):
         read_text(path)
 
 
+@pytest.mark.parametrize(("data", "line"), [
+    (b"\xff", 1), (b"a\r\nb\xff", 2), (b"a\rb\r\xff", 3), (b"\n" * 20_000 + b"\xff", 20_001)])
+def test_the_line_of_what_is_not_utf_8_is_named(tmp_path, data, line):
+    """Also of files read in blocks, of which the decoder knows only the place in a block."""
+    path = tmp_path / "t"
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match=f"t:{line}: byte 0xff is not UTF-8"):
+        reading.read_text(path)
+    with pytest.raises(TraceError, match=f"t:{line}: byte 0xff is not UTF-8"), (
+            reading.locating(path)), open_text(path) as file:
+        list(file)
+
+
 def test_a_path_with_a_nul_cannot_be_opened():
     with pytest.raises(OSError, match="null byte"):
         read_text("a\0b")
@@ -237,6 +251,20 @@ def test_reading_is_confined_to_folders_and_files(tmp_path):
                 read_text(path)
         assert "parrot-60" in netsim.traces.ready_made()  # what netsim brings along
     assert refusal(outside / "f") is None
+
+
+def test_nothing_is_told_of_what_is_outside(tmp_path):
+    """Neither whether there is such a file, nor what is in a folder."""
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "f").write_text("text")
+    for path, told in ((inside, "is a folder, .* such as f$"), (inside / "none", "no such file$")):
+        with confined(inside), pytest.raises(TraceError, match=told):
+            reading.read_text(path)
+    for path in (outside, outside / "f", outside / "none"):
+        with confined(inside), pytest.raises(TraceError, match=r"leads out of [\w, -]*$"):
+            reading.read_text(path)
 
 
 # --- what others name ----------------------------------------------------------------------

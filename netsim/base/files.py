@@ -139,6 +139,12 @@ def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path |
         raise OutputError(f"{named or path}: cannot be written: {reason}") from error
 
 
+def write_text(text: str, path: str | Path) -> None:
+    """Write a UTF-8 file atomically: under a temporary name that is then renamed."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))
+
+
 # --- the folder of compiled code -----------------------------------------------------------
 
 def cache_folder() -> Path:

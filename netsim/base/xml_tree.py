@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 from xml.parsers import expat
 
-from netsim.base.files import read_bytes
-from netsim.base.units import is_digits
+from netsim.base.reading import read_bytes, whole_of
 from netsim.errors import TraceError
 
 #: The deepest nesting.
@@ -50,17 +49,12 @@ class Element:
     def whole(self, name: str, least: int, default: int | None = None) -> int:
         """Return an attribute as a whole number of at least `least`."""
         text = self.text(name, None if default is None else str(default))
-        digits = text.strip().removeprefix("-")
-        value = int(text) if is_digits(digits, 15) else None
-        if value is None or value < least:
-            self.refuse(f"<{self.name}>: {name} must be a whole number of at least {least}, not "
-                        f"{text!r}")
-        return value
+        return whole_of(text, f"<{self.name}>: {name}", self.refuse, least)
 
 
 def read_xml(path: str | Path, *, doctype: str | None = None) -> Element:
-    """Read an XML file; see `xml_bytes` and `parse_xml`, which raise the errors."""
-    return parse_xml(xml_bytes(path), Path(path), doctype=doctype)
+    """Read an XML file; see `parse_xml`."""
+    return parse_xml(read_bytes(path), Path(path), doctype=doctype)
 
 
 def root_name(path: str | Path) -> str:
@@ -74,17 +68,8 @@ def root_name(path: str | Path) -> str:
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
     with suppress(StopIteration, ValueError, LookupError, expat.ExpatError):
-        parser.Parse(xml_bytes(path), True)
+        parser.Parse(read_bytes(path), True)
     return found[0] if found else ""
-
-
-def xml_bytes(path: str | Path) -> bytes:
-    """Read the bytes of a file; raise a `TraceError` if that fails."""
-    try:
-        return read_bytes(path)
-    except (OSError, ValueError) as error:
-        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
-                         path) from error
 
 
 def parse_xml(data: bytes, path: Path, *, doctype: str | None = None) -> Element:

@@ -18,8 +18,9 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import as_number, as_path
-from netsim.base.xml_tree import Element, parse_xml, xml_bytes
+from netsim.base.reading import read_bytes
+from netsim.base.values import as_number
+from netsim.base.xml_tree import Element, parse_xml
 from netsim.collectives.messages import Round, Schedule, Sizes
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 
@@ -551,7 +552,7 @@ def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
         each other, a step reads unwritten data, or results are wrong; with the line, GPU, thread
         block and step.
     """
-    return _program(xml_bytes(as_path(path, "path")), Path(path), verify)
+    return _program(read_bytes(path), Path(path), verify)
 
 
 @lru_cache(maxsize=8)

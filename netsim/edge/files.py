@@ -13,11 +13,11 @@ from typing import Any
 
 from netsim.base.files import ready_made_folder
 from netsim.base.plugins import Registry
+from netsim.base.reading import read_toml
 from netsim.base.units import Quantity
 from netsim.base.values import about, as_list, as_path, check_options, known_names
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.network.files import read_toml
 
 Table = dict[str, Any]
 

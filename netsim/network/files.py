@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 import reprlib
-import tomllib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from netsim.base.files import ready_made_folder
+from netsim.base.json_tree import parse_json
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
+from netsim.base.reading import in_file, read_text, read_toml
 from netsim.base.units import question_units
 from netsim.base.values import as_path, known_names, plain, refused
 from netsim.base.xml_tree import root_name
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.network.graph_files import GRAPH_SUFFIXES, in_file, parse_json, read_text
+from netsim.network.graph_files import GRAPH_SUFFIXES
 from netsim.network.topology import Topology
-from netsim.text import toml_problem
 
 #: Builders by the ``kind`` that network tables and files name.
 TOPOLOGIES = Registry(
@@ -188,15 +188,6 @@ def ready_made() -> dict[str, str]:
         if table.get("kind") not in _EDGE:
             found[path.stem] = str(table.get("description", ""))
     return found
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, or raise a `TraceError`."""
-    text = read_text(path)
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise TraceError(toml_problem(error, text), path) from error
 
 
 def _from_instance(instance: Any, path: Path) -> dict[str, Any]:

@@ -1,22 +1,19 @@
-"""Read graphs from GraphML, GML and node-link JSON files, and files of lines of words."""
+"""Read graphs from GraphML, GML and node-link JSON files."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from netsim.base.files import read_text as text_of
+from netsim.base.json_tree import parse_json
 from netsim.base.lazy import nx
+from netsim.base.reading import in_file, read_text
 from netsim.base.units import Quantity
 from netsim.base.values import as_path
-from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.errors import TraceError, UnknownNameError
 from netsim.network.from_graph import from_networkx
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Paths
@@ -54,36 +51,6 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
                              unit=unit, directed=directed, routing=routing, paths=paths,
                              relay=relay, name=name or str(parsed.name) or path.stem,
                              loopback_uses_ports=loopback_uses_ports)
-
-
-@contextmanager
-def in_file(path: Path) -> Iterator[None]:
-    """Give errors in this context the file that they are in, unless they have one."""
-    try:
-        yield
-    except TraceError:
-        raise
-    except InputError as error:
-        raise TraceError(str(error), path, key=error.key) from error
-
-
-def read_text(path: Path) -> str:
-    """Read the text of a file, or raise a `TraceError`."""
-    try:
-        return text_of(path)
-    except (OSError, ValueError) as error:
-        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
-                         path) from error
-
-
-def parse_json(text: str, path: Path) -> Any:
-    """Parse JSON text; `path` is for error messages."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
-    except (ValueError, RecursionError) as error:  # numbers of 5,000 digits, 5,000 brackets
-        raise TraceError(f"cannot be read as JSON: {error}", path) from error
 
 
 def _graphml(text: str, path: Path) -> nx.Graph:
@@ -162,57 +129,3 @@ _PARSERS: dict[str, Callable[[str, Path], nx.Graph]] = {
 
 #: Suffixes of graph files. A ``.json`` file may also be an instance.
 GRAPH_SUFFIXES = tuple(_PARSERS)
-
-
-# --- lines of words ------------------------------------------------------------------------
-
-_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-
-_MOST = 1e100  # as of quantities with units
-
-_NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE | re.ASCII)
-
-
-@dataclass(frozen=True)
-class Line:
-    """The words of one line; lines are numbered from 1."""
-
-    path: Path
-    number: int
-    words: Sequence[str]
-
-    def refuse(self, message: str) -> NoReturn:
-        """Raise a `TraceError` for this line."""
-        raise TraceError(message, self.path, self.number)
-
-    def word(self, place: int, what: str) -> str:
-        """Return the word at a position, which must exist; `what` names the word in errors."""
-        if place >= len(self.words):
-            self.refuse(f"{what} is missing")
-        return self.words[place]
-
-    def whole(self, place: int, what: str, least: int = 0, most: int | None = None) -> int:
-        """Return a word as a whole number from `least` to `most`."""
-        word = self.word(place, what)
-        value = int(word) if _WHOLE.fullmatch(word) else None
-        if value is None or value < least or (most is not None and value > most):
-            allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-            self.refuse(f"{what} must be a whole number {allowed}, not {word!r}")
-        return value
-
-    def real(self, place: int, what: str, *, strict: bool = False) -> float:
-        """Return a word as a number from 0 to 1e100, or above 0 if `strict`."""
-        word = self.word(place, what)
-        value = float(word) if _NUMBER.fullmatch(word) else math.nan
-        if not (0 <= value <= _MOST) or (strict and not value):
-            allowed = "greater than 0, up to" if strict else "from 0 to"
-            self.refuse(f"{what} must be a number {allowed} {_MOST:g}, not {word!r}")
-        return value
-
-
-def lines_of(path: Path, comment: str | None = None) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank and do not begin with `comment`."""
-    for number, text in enumerate(read_text(path).split("\n"), 1):
-        words = text.split()
-        if words and not (comment and words[0].startswith(comment)):
-            yield Line(path, number, words)

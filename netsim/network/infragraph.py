@@ -8,12 +8,13 @@ from itertools import permutations, product
 from pathlib import Path
 from typing import Any, NoReturn
 
+from netsim.base.json_tree import parse_json
 from netsim.base.limits import check_limit
+from netsim.base.reading import in_file, read_text
 from netsim.base.units import Quantity, parse_rate, parse_seconds
 from netsim.base.values import about, as_flag, as_name, as_path, is_number, is_whole
 from netsim.errors import TraceError, unknown_name
 from netsim.network.graph import GraphTopology
-from netsim.network.graph_files import in_file, parse_json, read_text
 from netsim.network.simulators import Cable, cabled
 from netsim.network.wired import takes_wire
 

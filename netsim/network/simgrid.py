@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
+from netsim.base.reading import in_file
 from netsim.base.units import is_digits, parse_rate, parse_seconds
 from netsim.base.values import as_path
 from netsim.base.xml_tree import Element, read_xml
 from netsim.errors import InputError, TraceError, UnitError, unknown_name
-from netsim.network.graph_files import in_file
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire

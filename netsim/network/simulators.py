@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from netsim.base.limits import check_limit
+from netsim.base.reading import Line, in_file, lines_of
 from netsim.base.units import decimal, is_digits, parse_rate, parse_seconds
 from netsim.base.values import as_path
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.network.graph import GraphTopology
-from netsim.network.graph_files import Line, in_file, lines_of
 from netsim.network.routing import Paths
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
@@ -218,12 +218,10 @@ def _cable(line: Line, nodes: int) -> tuple[Cable, float]:
     number = math.nan if short is None else decimal(delay[:-2])
     if short is not None and math.isnan(number):
         line.refuse(f"delay must be a number with a unit, such as '10{delay[-2:]}', not {delay!r}")
-    try:
+    with in_file(line.path, line.number):
         wait = parse_seconds(delay if short is None else number * short, "delay")
         rate = _NO_UNIT.sub("bps", _BYTES.sub("B/s", rate))
         cable = Cable(start, end, parse_rate(rate, "rate", strict=True), wait, wait)
-    except ValueError as problem:  # an InputError is one, too
-        line.refuse(str(problem))
     return cable, error
 
 

@@ -14,10 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.files import read_bytes
+from netsim.base.reading import Line, lines_of, read_bytes
 from netsim.errors import TraceError
-from netsim.network.graph_files import Line, lines_of
-from netsim.traces.files import require_file
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,15 +57,15 @@ def read_m3(path: str | Path) -> list[M3Scenario]:
         return [_of_shard(shards[number]) for number in sorted(shards)]
     if len(archives) != 1:
         raise TraceError("has neither folders shard<number>_... nor one archive (.npz)", path)
-    return _of_archive(require_file(archives[0]))
+    return _of_archive(archives[0])
 
 
 def _of_shard(folder: Path) -> M3Scenario:
     param = folder / "param_topo-pl-3_s0.txt"
-    lines = list(lines_of(require_file(param)))
+    lines = list(lines_of(param))
     if len(lines) < 2:
         raise TraceError("has no second line, whose fifth word is the congestion control", param)
-    arrays = {name: _array(read_bytes(require_file(folder / f"{file}.npy")), folder / file)
+    arrays = {name: _array(read_bytes(folder / f"{file}.npy"), folder / file)
               for name, (file, _) in _ARRAYS.items()}
     return _scenario(folder, lines[1].word(4, "the congestion control"), arrays)
 
@@ -142,7 +140,6 @@ _SUMMARY = re.compile(r"Summary: New: ([0-9]{1,18}) Rtx: ([0-9]{1,18}) .*")
 
 def read_htsim_results(path: str | Path) -> list[HtsimRun]:
     """Read the output of htsim's scripts; each run must have its time and its summary."""
-    path = require_file(path)
     blocks: list[list[Line]] = []
     for line in lines_of(path):
         if line.words[0] == _TITLE:

@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.intervals import means_of
-from netsim.base.files import read_text
+from netsim.base.files import read_text, write_text
 from netsim.errors import InputError
 from netsim.plots.means import METRICS
 from netsim.plots.style import Look, log_seconds, short
 from netsim.reproductions.claims import words
 from netsim.reproductions.reproduction import panels
-from netsim.traces.files import write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

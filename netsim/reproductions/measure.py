@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict
 
 from netsim._version import __version__
 from netsim.analysis.intervals import of_whole_runs
-from netsim.base.files import open_text
+from netsim.base.files import open_text, write_text
 from netsim.reproductions.claims import LESS, MORE, PLAIN, RATIO, SHARE, Criterion, Runs, Scale
-from netsim.traces.files import write_text
 
 #: Values of columns that select the runs of one combination.
 Selection = Mapping[str, Any]

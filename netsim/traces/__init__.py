@@ -12,8 +12,8 @@ it generates one. `FORMATS` has them all. Behind it there are four kinds:
   makes their operations side by side.
 - **Generators**, in `generators` and `cluster.recurrent`.
 
-`files` reads text and names what is wrong in it; `library` has ready-made and public files;
-`writers` writes workloads.
+`files` tells what a file is, and `netsim.base.reading` reads it; `library` has ready-made and
+public files; `writers` writes workloads.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from netsim.base.lazy import loading
 
 if TYPE_CHECKING:
+    from netsim.base.reading import Problem, TraceProblemsError
     from netsim.traces.batsim import read_batsim
     from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
     from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
-    from netsim.traces.files import Problem, TraceProblemsError
     from netsim.traces.flows import read_flows
     from netsim.traces.formats import (
         FORMATS,
@@ -87,7 +87,7 @@ _HOME = {
     "netsim.traces.batsim": ("read_batsim",),
     "netsim.traces.cluster": ("ClusterConstruction", "ClusterJobs", "TraceWorkload"),
     "netsim.traces.coflow_benchmark": ("CoflowRow", "read_coflow_benchmark"),
-    "netsim.traces.files": ("Problem", "TraceProblemsError"),
+    "netsim.base.reading": ("Problem", "TraceProblemsError"),
     "netsim.traces.flows": ("read_flows",),
     "netsim.traces.formats": ("FORMATS", "Format", "TraceReport", "check_trace", "format_of",
                                "read_workload"),

@@ -9,18 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.json_tree import Checker, parse_object
 from netsim.base.limits import most, raised_by
+from netsim.base.reading import POSITIVE, NumberRange, TraceProblemsError, read_text
 from netsim.base.units import is_digits
 from netsim.base.values import as_number, known_names, optional
 from netsim.errors import unknown_name
-from netsim.traces.files import (
-    POSITIVE,
-    Checker,
-    NumberRange,
-    TraceProblemsError,
-    parse_json,
-    read_text,
-)
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
 #: The profiles that are read, by the names of Batsim 4 and of Batsim 5.
@@ -68,8 +62,8 @@ def read_batsim(path: str | Path, *, seed: int = 0, speed: float | None = None) 
     """
     speed = optional(partial(as_number, above=0, most=1e30))(speed, "speed")
     text = read_text(path)
-    document = parse_json(text, path)
-    check = Checker({})
+    document = parse_object(text, path)
+    check = Checker()
     jobs = _jobs(check, document, speed)
     if check.problems:
         raise TraceProblemsError(check.problems_in(text), path)

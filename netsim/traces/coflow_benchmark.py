@@ -15,18 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.base.limits import check_limit, most, raised_by
+from netsim.base.reading import NumberRange, Problem, TraceProblemsError, read_text, split_lines
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_bytes, parse_rate
 from netsim.base.values import as_whole, known_names, optional
 from netsim.errors import NetsimWarning
-from netsim.traces.files import (
-    NumberRange,
-    Problem,
-    TraceProblemsError,
-    as_factor,
-    read_text,
-    split_lines,
-)
+from netsim.traces.files import as_factor
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
 _LAYOUT = "id arrival_ms m mapper_1..mapper_m r reducer_1:MB_1..reducer_r:MB_r"

@@ -18,20 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.reading import Problem, TraceProblemsError, read_text, require_file
 from netsim.base.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
 from netsim.base.values import as_name, plain
 from netsim.columns import RowError, column_names, likely_columns, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
-from netsim.traces.files import (
-    Problem,
-    TraceProblemsError,
-    UnknownTableError,
-    delimiter_of,
-    header_of,
-    listed_names,
-    read_text,
-    require_file,
-)
+from netsim.traces.files import UnknownTableError, delimiter_of, header_of, listed_names
 from netsim.workload import Workload
 
 if TYPE_CHECKING:

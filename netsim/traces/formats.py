@@ -17,6 +17,7 @@ import numpy as np
 from netsim.base.brief import brief
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
+from netsim.base.reading import Problem, TraceProblemsError
 from netsim.base.units import decimal, question_units
 from netsim.base.values import about, as_name, as_whole, known_names, optional, plain
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
@@ -25,15 +26,7 @@ from netsim.operations import Programs
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.cluster.readers import GPU_TRACES
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
-from netsim.traces.files import (
-    OF_AICB,
-    Problem,
-    TraceProblemsError,
-    UnknownTableError,
-    first_word,
-    header_of,
-    listed_names,
-)
+from netsim.traces.files import OF_AICB, UnknownTableError, first_word, header_of, listed_names
 from netsim.traces.flows import COLUMN, columns_of_flows, like_flows
 from netsim.traces.generators import MOST_JOBS, poisson_resample
 from netsim.traces.library import load_workload_file, locate

@@ -6,23 +6,86 @@ Coflows that wait for each other become the stages of one job.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.json_tree import Checker, parse_object
+from netsim.base.limits import most, raised_by
+from netsim.base.reading import POSITIVE, NumberRange, TraceProblemsError, read_text
 from netsim.base.values import MOST_ID
-from netsim.traces.files import (
-    POSITIVE,
-    Checker,
-    NumberRange,
-    TraceProblemsError,
-    kind_of_json,
-    parse_json,
-    read_text,
-)
+from netsim.errors import InputError
+from netsim.traces.files import kind_of_json
 from netsim.workload import Flows, JobSpec, Stage, Workload
+
+
+# --- checks --------------------------------------------------------------------------------
+class InstanceChecker(Checker):
+    """Validates an instance, whose flows are between hosts.
+
+    With `by_name`, some hosts are given by name: ranks of jobs are then the hosts of the file in
+    the order in which they occur. Otherwise rank k is on host k.
+    """
+
+    def __init__(self, document: dict[str, Any], by_name: bool = False) -> None:
+        super().__init__()
+        self._places: dict[str | int, int] | None = {} if by_name else None
+        self.found_name = False  #: a host is given by name: read again `by_name`
+        # Limited so that a typo in one src does not exhaust the memory.
+        self._hosts = limit = most("ports")
+        hosts = self.whole(document.get("hosts", limit), "hosts", 1, limit, raised_by("ports"))
+        self._hint = raised_by("ports") if hosts == limit else ""
+        if not self.problems:
+            self._hosts = hosts
+
+    def flows(self, value: object, where: str) -> Flows:
+        """Read the flows of a coflow, ``[{src, dst, bytes}, ...]``."""
+        rows: list[tuple[int, int, float]] = []
+        for k, entry in enumerate(self.items(value, where)):
+            at = f"{where}[{k}]"
+            flow = self.table(entry, at, ("src", "dst", "bytes"))
+            if flow is not None:
+                rows.append((self.host(flow["src"], f"{at}.src"),
+                             self.host(flow["dst"], f"{at}.dst"),
+                             self.number(flow["bytes"], f"{at}.bytes", NumberRange())))
+        return Flows.of(rows)
+
+    def host(self, value: object, where: str) -> int:
+        """Check that a value is a host; return its rank."""
+        if isinstance(value, str):
+            self.found_name = True
+            host: str | int = self.text(value, where)
+        else:
+            host = self.whole(value, where, 0, self._hosts - 1, self._hint)
+        if self._places is not None:
+            return self._places.setdefault(host, len(self._places))
+        return 0 if isinstance(host, str) else host
+
+    def job(
+        self,
+        where: str,
+        job_id: int,
+        arrival_s: float,
+        stages: Sequence[Stage],
+        **more: Any,
+    ) -> JobSpec | None:
+        """Make a job whose ranks run on the hosts of the file; None if `JobSpec` rejects it.
+
+        `more` are other arguments of `JobSpec`, which finds problems of the graph of stages:
+        unknown parents, cycles, duplicate names.
+        """
+        ranks = max([stage.flows.ranks for stage in stages if stage.flows is not None]
+                    + [max(stage.ranks) + 1 for stage in stages if stage.ranks], default=0)
+        hosts = range(ranks) if self._places is None else islice(self._places, ranks)
+        try:
+            return JobSpec(job_id, arrival_s, stages=tuple(stages), hosts=tuple(hosts), **more)
+        except InputError as error:
+            self.refuse(where, f": {error}")
+            return None
+
 
 # --- coflows -------------------------------------------------------------------------------
 
@@ -46,7 +109,7 @@ class _Coflow(NamedTuple):
     continues: bool
 
 
-def jobs_of_coflows(check: Checker, value: object) -> list[JobSpec]:
+def jobs_of_coflows(check: InstanceChecker, value: object) -> list[JobSpec]:
     """Make jobs of the list ``coflows``; see `netsim.traces.instances.read_instances`.
 
     Jobs are in the order of their first coflow in the file; some are missing if `check` has found
@@ -64,7 +127,7 @@ def jobs_of_coflows(check: Checker, value: object) -> list[JobSpec]:
     return [job for job in jobs if job is not None]
 
 
-def _coflow(check: Checker, value: object, where: str) -> _Coflow | None:
+def _coflow(check: InstanceChecker, value: object, where: str) -> _Coflow | None:
     coflow = check.table(value, where, ("id", "flows"), _OPTIONAL)
     if coflow is None:
         return None
@@ -83,12 +146,12 @@ def _coflow(check: Checker, value: object, where: str) -> _Coflow | None:
     )
 
 
-def _ids(check: Checker, value: object, where: str) -> tuple[int, ...]:
+def _ids(check: InstanceChecker, value: object, where: str) -> tuple[int, ...]:
     entries = check.items(value, where)
     return tuple(check.whole(entry, f"{where}[{k}]") for k, entry in enumerate(entries))
 
 
-def _check_ids(check: Checker, coflows: Sequence[_Coflow]) -> None:
+def _check_ids(check: InstanceChecker, coflows: Sequence[_Coflow]) -> None:
     """Report duplicate ids, and references to coflows that do not exist."""
     first: dict[int, _Coflow] = {}
     for coflow in coflows:
@@ -131,7 +194,7 @@ def _groups(coflows: Sequence[_Coflow]) -> list[list[_Coflow]]:
     return list(groups.values())
 
 
-def _job_of(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec | None:
+def _job_of(check: InstanceChecker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec | None:
     # `taken` holds the ids that some coflow names as its job.
     job_id = _job_id(check, group, taken)
     if job_id is None:
@@ -155,7 +218,7 @@ def _job_of(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpe
     return check.job(group[0].where, job_id, arrival_s, stages)
 
 
-def _job_id(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> int | None:
+def _job_id(check: InstanceChecker, group: Sequence[_Coflow], taken: set[int]) -> int | None:
     """Find the job that a group of coflows names, or the smallest of their ids."""
     named = [coflow for coflow in group if coflow.job is not None]
     for coflow in named:
@@ -225,11 +288,11 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
         If the file's contents are invalid, with the line and the JSON path.
     """
     text = read_text(path)
-    document = parse_json(text, path)
-    check = Checker(document)
+    document = parse_object(text, path)
+    check = InstanceChecker(document)
     jobs = _jobs(check, document)
     if check.found_name:
-        check = Checker(document, by_name=True)
+        check = InstanceChecker(document, by_name=True)
         jobs = _jobs(check, document)
     name = check.text(document.get("name", Path(path).stem), "name")
     if check.problems:
@@ -237,7 +300,7 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     return Workload(tuple(jobs), name, seed=seed)
 
 
-def _jobs(check: Checker, document: dict[str, Any]) -> list[JobSpec]:
+def _jobs(check: InstanceChecker, document: dict[str, Any]) -> list[JobSpec]:
     if ("jobs" in document) == ("coflows" in document) or "profiles" in document:
         check.refuse("the file",
                      f" must hold either 'jobs' or 'coflows'{kind_of_json(document)}")
@@ -249,7 +312,7 @@ def _jobs(check: Checker, document: dict[str, Any]) -> list[JobSpec]:
     return [job for job in jobs if job is not None]
 
 
-def _job(check: Checker, value: object, where: str, job_id: int) -> JobSpec | None:
+def _job(check: InstanceChecker, value: object, where: str, job_id: int) -> JobSpec | None:
     known = len(check.problems)
     job = check.table(value, where, (), _JOB)
     if job is None:
@@ -268,7 +331,7 @@ def _job(check: Checker, value: object, where: str, job_id: int) -> JobSpec | No
                      weight=weight, group=group)
 
 
-def _stages(check: Checker, job: dict[str, Any], where: str) -> list[Stage]:
+def _stages(check: InstanceChecker, job: dict[str, Any], where: str) -> list[Stage]:
     if ("coflows" in job) == ("stages" in job):
         check.refuse(where, ": give either 'coflows' or 'stages'")
         return []
@@ -281,7 +344,7 @@ def _stages(check: Checker, job: dict[str, Any], where: str) -> list[Stage]:
     return [stage for stage in stages if stage is not None]
 
 
-def _chain(check: Checker, job: dict[str, Any], where: str) -> list[Stage]:
+def _chain(check: InstanceChecker, job: dict[str, Any], where: str) -> list[Stage]:
     coflows = check.items(job["coflows"], f"{where}.coflows", empty=False)
     compute = check.items(job.get("compute_s", [0.0] * len(coflows)), f"{where}.compute_s")
     if len(compute) != len(coflows):
@@ -299,7 +362,7 @@ def _chain(check: Checker, job: dict[str, Any], where: str) -> list[Stage]:
     ]
 
 
-def _stage(check: Checker, value: object, where: str) -> Stage | None:
+def _stage(check: InstanceChecker, value: object, where: str) -> Stage | None:
     stage = check.table(value, where, ("name",), _STAGE)
     if stage is None:
         return None
@@ -319,7 +382,7 @@ def _stage(check: Checker, value: object, where: str) -> Stage | None:
     )
 
 
-def _ranks(check: Checker, stage: dict[str, Any], where: str) -> list[int]:
+def _ranks(check: InstanceChecker, stage: dict[str, Any], where: str) -> list[int]:
     """Read the hosts whose ranks compute, and return these ranks."""
     where = f"{where}.computes_on"
     ranks = [check.host(value, f"{where}[{k}]")
@@ -330,7 +393,7 @@ def _ranks(check: Checker, stage: dict[str, Any], where: str) -> list[int]:
     return list(dict.fromkeys(ranks))
 
 
-def _steps(check: Checker, stage: dict[str, Any], where: str
+def _steps(check: InstanceChecker, stage: dict[str, Any], where: str
            ) -> tuple[tuple[NDArray[np.int64], int], ...]:
     """Read the steps of a collective that a coflow merges."""
     flows, found = stage.get("flows"), []
@@ -346,6 +409,6 @@ def _steps(check: Checker, stage: dict[str, Any], where: str
     return tuple(found)
 
 
-def _names(check: Checker, value: object, where: str) -> tuple[str, ...]:
+def _names(check: InstanceChecker, value: object, where: str) -> tuple[str, ...]:
     entries = check.items(value, where)
     return tuple(check.text(entry, f"{where}[{k}]") for k, entry in enumerate(entries))

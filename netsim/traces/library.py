@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import re
 import time
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +17,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.files import atomic_write, read_bytes, ready_made_folder
+from netsim.base.json_tree import parse_object
+from netsim.base.reading import (
+    Problem,
+    TraceProblemsError,
+    read_text,
+    read_toml,
+    require_file,
+)
 from netsim.base.values import as_path
 from netsim.errors import FetchError, MissingExtraError, OutputError, TraceError, UnknownNameError
-from netsim.text import toml_problem
-from netsim.traces.files import Problem, TraceProblemsError, parse_json, read_text, require_file
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -48,11 +52,11 @@ def ready_made() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in sorted(ready_made_folder("workloads").glob("*"), key=lambda path: path.stem):
         if path.suffix == ".toml":
-            table = _load_toml(path)
+            table = read_toml(path)
             if not (_experiment_keys(table) or _is_edge(table)):
                 found[path.stem] = str(table.get("description", ""))
         elif path.suffix == ".json":
-            found[path.stem] = str(parse_json(read_text(path), path).get("note", ""))
+            found[path.stem] = str(parse_object(read_text(path), path).get("note", ""))
     return found
 
 
@@ -71,7 +75,7 @@ def locate(source: str | Path) -> Path:
 
 def load_workload_file(path: Path) -> dict[str, Any]:
     """Read a workload file into a dict; refuse experiments, and jobs of edge-clouds."""
-    table = _load_toml(path)
+    table = read_toml(path)
     keys = _experiment_keys(table)
     if keys:
         message = f"an experiment (it has a [{keys[0]}] table), not a workload; run it instead"
@@ -88,16 +92,6 @@ def _is_edge(table: dict[str, Any]) -> bool:
 
 def _experiment_keys(table: dict[str, Any]) -> list[str]:
     return [key for key in _EXPERIMENT if key in table]
-
-
-def _load_toml(path: Path) -> dict[str, Any]:
-    text = read_text(path)
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        place = re.search(r" \(at line (\d+), column \d+\)", str(error))
-        line = int(place[1]) if place else None
-        raise TraceProblemsError([Problem(line, toml_problem(error, text))], path) from error
 
 
 # --- public traces -------------------------------------------------------------------------

@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.lazy import pd
+from netsim.base.reading import Line, read_text, require_file, split_lines
 from netsim.base.units import parse_bytes, parse_seconds
 from netsim.base.values import as_choice, as_path, as_whole
 from netsim.collectives import COLLECTIVES, bandwidths
 from netsim.errors import InputError, TraceError
-from netsim.network.graph_files import Line
-from netsim.traces.files import read_text, require_file, split_lines
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,28 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.files import open_text
 from netsim.base.limits import check_limit
+from netsim.base.reading import Line, as_problems, beginning_of, lines_of, require_file
 from netsim.base.units import is_digits
 from netsim.base.values import MOST_ID, as_path
 from netsim.columns import Columns
 from netsim.errors import NetsimWarning, TraceError, not_one_of, unknown_name
 from netsim.network import Topology
-from netsim.network.graph_files import Line, lines_of
 from netsim.network.simulators import host_numbers, rest_of
-from netsim.traces.files import as_problems, require_file
 from netsim.workload import Flows, JobColumns, JobSpec, Stage, Workload
 
 
 # --- HPCC ----------------------------------------------------------------------------------
 def has_count_of_flows(path: str | Path) -> bool:
     """Whether a file begins with a number alone, followed by a flow; False if it cannot be read."""
-    try:
-        with open_text(path) as file:
-            count, flow = file.readline(100), file.readline(1000)
-            return is_digits(count.strip()) and len(flow.split()) >= 6 and ":" not in flow
-    except (OSError, UnicodeDecodeError):
-        return False
+    count, flow, *_ = f"{beginning_of(path, 1000)}\n\n".split("\n")
+    return is_digits(count.strip()) and len(flow.split()) >= 6 and ":" not in flow
 
 
 def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, seed: int = 0

@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from netsim.base.files import write_text
 from netsim.base.plugins import parse_policy, refuse_code
+from netsim.base.reading import NumberRange, Problem, TraceProblemsError, read_text, split_lines
 from netsim.base.streams import stream
 from netsim.base.units import SMALL_SIZE, Quantity, decimal, parse_bytes
 from netsim.base.values import (
@@ -24,16 +26,7 @@ from netsim.base.values import (
     plain,
 )
 from netsim.errors import InputError
-from netsim.traces.files import (
-    NumberRange,
-    Problem,
-    TraceProblemsError,
-    as_factor,
-    delimiter_of,
-    read_text,
-    split_lines,
-    write_text,
-)
+from netsim.traces.files import as_factor, delimiter_of
 from netsim.workload import JobSpec, Workload
 
 

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import write_text
 from netsim.base.plugins import Registry
+from netsim.base.reading import POSITIVE, NumberRange
 from netsim.base.units import parse_bytes
 from netsim.base.values import as_whole, known_names, plain
 from netsim.errors import InputError
 from netsim.job import is_ranked
 from netsim.traces.coflow_benchmark import scaled
-from netsim.traces.files import POSITIVE, NumberRange, write_text
 from netsim.traces.formats import SUFFIXES, read_workload
 from netsim.workload import Flows, JobSpec, Stage, Workload
 

@@ -95,7 +95,7 @@ def test_a_label_beside_a_name():
     ({"kind": "edge-servers", "server": 3}, "unknown option of edge-cloud 'edge-servers' 'server'"),
     ({"kind": "edge-listed"}, "edge-cloud 'edge-listed' needs: workers"),
     ({"kind": "edge-listed", "file": "a.toml"}, "give either kind or file, not both"),
-    ({"file": "none.toml"}, "none.toml: cannot be read"),
+    ({"file": "none.toml"}, "none.toml: no such file"),
 ])
 def test_bad_systems(table, message):
     with pytest.raises(InputError, match=message):

@@ -92,7 +92,7 @@ def test_switches_without_links_do_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["ring-8"], "unknown network 'ring-8' (did you mean 'ring-8-100g'?); choose from: big-sw"),
-    (["no.gml"], "no.gml: cannot be read: No such file"),
+    (["no.gml"], "no.gml: no such file"),
     (["ring-8-100g", "--plot", "a.txt"], "a.txt: the suffix of a plot must be one of"),
 ])
 def test_refused(arguments, message, tmp_path, monkeypatch) -> None:

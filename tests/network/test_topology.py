@@ -89,19 +89,19 @@ def test_instance_with_capacities_per_direction(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
-    ("a.json", "{", r"a.json:1: is not JSON"),
+    ("a.json", "{", r"a.json:1: not JSON: .* at column 2$"),
     ("a.json", "[]", "must hold an object with the key 'hosts'"),
     ("a.json", '{"hosts": 2}', "needs port_capacity_bytes_per_s, or egress"),
     ("a.json", '{"hosts": "x", "port_capacity_bytes_per_s": 1}', "hosts must be a whole number"),
     ("a.json", '{"hosts": 1, "port_capacity_bytes_per_s": 1, "loopback_uses_ports": 1}',
      "loopback_uses_ports must be true or false, not 1"),
     ("a.toml", "hosts = ", "a.toml: is not TOML"),
-    ("a.toml", "kind = ring", 'a.toml: is not TOML: .*; quote strings: kind = "ring"'),
-    ("a.toml", "relay = True", r"a.toml: is not TOML: .*\); write relay = true$"),
-    ("a.toml", "a = inf x", r"a.toml: is not TOML: .*\)$"),
-    ("a.toml", "a = [1, fifo]", r'a.toml: is not TOML: .*\); quote strings: "fifo"$'),
-    ("a.toml", "a = {b = 10Gbps}", r'a.toml: is not TOML: .*\); quote strings: "10Gbps"$'),
-    ("a.toml", "a = [1, 2\nb = 3", r"a.toml: is not TOML: .*\)$"),
+    ("a.toml", "kind = ring", 'a.toml:1: is not TOML: .*; quote strings: kind = "ring"'),
+    ("a.toml", "relay = True", r"a.toml:1: is not TOML: .*\); write relay = true$"),
+    ("a.toml", "a = inf x", r"a.toml:1: is not TOML: .*\)$"),
+    ("a.toml", "a = [1, fifo]", r'a.toml:1: is not TOML: .*\); quote strings: "fifo"$'),
+    ("a.toml", "a = {b = 10Gbps}", r'a.toml:1: is not TOML: .*\); quote strings: "10Gbps"$'),
+    ("a.toml", "a = [1, 2\nb = 3", r"a.toml:2: is not TOML: .*\)$"),
     ("a.toml", "hosts = 3", "names no kind; choose from: big-switch"),
     ("a.toml", 'kind = "rings"', r"unknown topology 'rings' .did you mean 'ring'\?"),
     ("a.toml", 'kind = "big-switch"\nhost = 3', "unknown option .* 'host' .did you mean 'hosts'"),
@@ -120,7 +120,7 @@ def test_unknown_names_list_the_choices():
         read_network("dragonfly")
     with pytest.raises(UnknownNameError, match="choose from: big-switch"):
         make_network("dragonfly")
-    with pytest.raises(TraceError, match="cannot be read"):
+    with pytest.raises(TraceError, match=r"all\.toml: no such file"):
         read_network("nowhere/at-all.toml")
 
 

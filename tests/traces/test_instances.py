@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netsim.base.json_tree import lines_of_values
 from netsim.errors import NetsimError, TraceError
 from netsim.traces import check_trace, read_instances, read_workload
-from netsim.traces.files import lines_of
 from netsim.workload import Workload
 from tests.offenders import check_each
 
@@ -340,7 +340,7 @@ def test_every_value_is_found_on_its_line(document: object, indent: int | None) 
         return f"[{{{len(paths) - 1}}},\n"
 
     text = json.dumps(numbered(document, ""), indent=indent)
-    lines = lines_of(text, set(paths))
+    lines = lines_of_values(text, set(paths))
     for number, path in enumerate(paths):
         before = text[:text.index(f"[{{{number}}}")]
         assert lines[path] == 1 + before.count("\n")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.reading import as_problems
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_rate
 from netsim.base.values import (
@@ -36,7 +37,7 @@ from netsim.models.catalogue import GPU, MODELS, models_for
 from netsim.models.gpus import Gpu, gpu_of
 from netsim.models.servers import ServerKind
 from netsim.traces.cluster.jobs import ClusterJobs
-from netsim.traces.files import as_factor, as_problems
+from netsim.traces.files import as_factor
 from netsim.workload import History, JobSpec, Workload
 
 _TOO_LARGE = "more GPUs than max_gpus"

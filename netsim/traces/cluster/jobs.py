@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.brief import brief
+from netsim.base.reading import NumberRange, Problem, TraceProblemsError
 from netsim.base.values import as_flag
 from netsim.traces.cluster.tables import Chunk, read_table
-from netsim.traces.files import NumberRange, Problem, TraceProblemsError
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]

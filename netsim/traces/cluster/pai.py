@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.reading import NumberRange, Problem, TraceProblemsError, read_text
 from netsim.base.values import as_flag
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
@@ -25,7 +26,6 @@ from netsim.traces.cluster.jobs import (
     gpus_of,
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
-from netsim.traces.files import NumberRange, Problem, TraceProblemsError, read_text
 
 #: The published headers, for tables without a ``.header`` file.
 _HEADERS = {

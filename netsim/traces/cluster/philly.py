@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from netsim.base.files import open_text
+from netsim.base.reading import Problem, TraceProblemsError, locating, require_file
 from netsim.base.values import as_flag
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
@@ -27,8 +28,7 @@ from netsim.traces.cluster.jobs import (
     Codes,
     JobCollector,
 )
-from netsim.traces.cluster.tables import locating, seconds_of
-from netsim.traces.files import Problem, TraceProblemsError, require_file
+from netsim.traces.cluster.tables import seconds_of
 
 # --- a long JSON array ---------------------------------------------------------------------
 

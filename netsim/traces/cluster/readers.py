@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.base.plugins import Registry
+from netsim.base.reading import NumberRange, Problem, TraceProblemsError
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
     NO_GPU,
@@ -34,7 +35,6 @@ from netsim.traces.cluster.jobs import (
 from netsim.traces.cluster.pai import pai_jobs, read_pai
 from netsim.traces.cluster.philly import philly_jobs, read_philly
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table, read_words
-from netsim.traces.files import NumberRange, Problem, TraceProblemsError
 
 _WHOLE = COUNT._replace(whole=True)
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.reading import POSITIVE
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import as_choice, as_number, as_whole, known_names
 from netsim.errors import InputError
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload, draw_single
 from netsim.traces.cluster.jobs import ClusterJobs
-from netsim.traces.files import POSITIVE
 
 _RECURRING = 5  # number of jobs from which a group counts as recurring
 _GPUS = (2, 4, 8, 16, 32, 64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,18 +13,18 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.files import open_bytes, open_text
-from netsim.base.units import decimal
-from netsim.errors import TraceError
-from netsim.traces.files import (
+from netsim.base.files import open_text
+from netsim.base.reading import (
     NumberRange,
     Problem,
     TraceProblemsError,
-    delimiter_of,
+    locating,
     nul_problem,
     require_file,
     split_lines,
 )
+from netsim.base.units import decimal
+from netsim.traces.files import delimiter_of
 
 #: Instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
 SECONDS = NumberRange(0, 1e12)
@@ -228,28 +227,6 @@ def _lines(file: TextIO, path: str | Path) -> Iterator[str]:
         if "\0" in line:
             raise nul_problem(number, path)
         yield line
-
-
-@contextmanager
-def locating(path: str | Path) -> Iterator[None]:
-    """Convert errors in reading a UTF-8 file to errors that name the file and the line."""
-    try:
-        yield
-    except OSError as error:
-        raise TraceError(f"cannot be read: {error.strerror}", path) from error
-    except UnicodeDecodeError as error:
-        raise TraceProblemsError([_undecodable(path)], path) from error
-
-
-def _undecodable(path: str | Path) -> Problem:
-    """Find the first line that is not UTF-8; the decoder knows only its position in a block."""
-    with open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                return Problem(number, f"byte 0x{line[error.start]:02x} is not UTF-8")
-    return Problem(None, "not UTF-8")
 
 
 def _batches(reader: Any, path: str | Path, size: int

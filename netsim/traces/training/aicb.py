@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from netsim.base.brief import brief
 from netsim.base.limits import check_limit
-from netsim.base.units import is_digits
+from netsim.base.reading import Line, read_text, split_lines
 from netsim.errors import TraceError, not_one_of
-from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.rank_trace import RankNode, RankTrace
 from netsim.traces.training.scaling import Layout, check_nodes
 
@@ -48,8 +47,6 @@ _PEERS = {"send": {"send_next": 1, "send_prev": -1}, "recv": {"recv_next": 1, "r
 _RANKS = re.compile(r"\[rank0 ~ rank([0-9]{1,7})\]")
 
 _STAGE = re.compile(r"\[ ?pp_stage([0-9]{1,7}): ?\[((?:rank[0-9]{1,7}(?:, ?)?)+)\] ?\]")
-
-_MOST = 10 ** 18
 
 
 class AicbRow(NamedTuple):
@@ -123,8 +120,8 @@ class _Reader:
         title = _RANKS.fullmatch(line.strip())
         ranks = int(title[1]) + 1 if title else 0
         if not ranks:
-            raise self._refuse(1, "must be a title such as '[rank0 ~ rank7]' or "
-                               f"'[ pp_stage0: [rank0, rank1] ]', not {reprlib.repr(line)}")
+            raise TraceError("must be a title such as '[rank0 ~ rank7]' or '[ pp_stage0: [rank0, "
+                             f"rank1] ]', not {reprlib.repr(line)}", self._path, 1)
         check_limit("ranks", ranks, self._path, 1)
         return ranks
 
@@ -135,8 +132,8 @@ class _Reader:
             found = [int(text) for text in re.findall("rank([0-9]+)", title[2])] if title else []
             each = each or len(found)
             if title is None or int(title[1]) != stage or found != [*range(ranks, ranks + each)]:
-                raise self._refuse(at + 1, f"must be the title of stage {stage} of the pipeline, "
-                                   f"with the next {each} ranks, from rank {ranks} on")
+                raise TraceError(f"must be the title of stage {stage} of the pipeline, with the "
+                                 f"next {each} ranks, from rank {ranks} on", self._path, at + 1)
             ranks += each
         return ranks
 
@@ -144,7 +141,7 @@ class _Reader:
               ) -> tuple[AicbRow, ...]:
         """Read the rows below a title."""
         if len(lines) < 2 or tuple(lines[1].strip().split(",")) != _COLUMNS:
-            raise self._refuse(begin + 2, f"must be the columns {','.join(_COLUMNS)}")
+            raise TraceError(f"must be the columns {','.join(_COLUMNS)}", self._path, begin + 2)
         rows: list[AicbRow] = []
         for number, line in enumerate(lines[2:], begin + 3):
             if line.strip():
@@ -153,67 +150,61 @@ class _Reader:
                 check_limit("steps", self._rows, self._path, number, where="rows times count")
                 rows += [row._replace(line=number)] * count
         if not rows:
-            raise self._refuse(begin + len(lines), "there are no rows")
+            raise TraceError("there are no rows", self._path, begin + len(lines))
         return tuple(rows)
 
-    def _refuse(self, line: int, problem: str) -> TraceError:
-        return TraceProblemsError([Problem(line, problem)], self._path)
-
-    def _row(self, number: int, line: str, ranks: int, staged: bool) -> tuple[AicbRow, int]:
+    def _row(self, number: int, text: str, ranks: int, staged: bool) -> tuple[AicbRow, int]:
         """Read the row of a line, and its number of repetitions."""
         try:
-            cells = next(csv.reader([line], strict=True))
+            line = Line(self._path, number, next(csv.reader([text], strict=True)))
         except csv.Error as error:
-            raise self._refuse(number, str(error)) from error
+            raise TraceError(str(error), self._path, number) from error
+        cells = line.words
         if len(cells) != len(_COLUMNS):
-            raise self._refuse(number, f"{len(cells)} values for {len(_COLUMNS)} columns")
-        kind, group = self._named(number, cells[0], cells[1], staged)
-        count = self._whole(number, "count", cells[-1], 1)
+            line.refuse(f"{len(cells)} values for {len(_COLUMNS)} columns")
+        kind, group = _named(line, staged)
+        count = line.whole(len(_COLUMNS) - 1, "count", 1)
         if kind in ("computation", "epoch-end"):
             return AicbRow(kind, "", 0, cells[4]), count
         if kind in _PEERS:
-            return self._message(number, kind, cells), count
-        size = self._whole(number, "comm_group_size", cells[2], 1)
+            return _message(line, kind), count
+        size = line.whole(2, "comm_group_size", 1)
         if group == "all" and size != ranks:
-            raise self._refuse(number, f"comm_group_size: there are {ranks} ranks, not {size}")
+            line.refuse(f"comm_group_size: there are {ranks} ranks, not {size}")
         known = self._sizes.setdefault(group, (size, number))
         if known[0] != size:
-            raise self._refuse(number, f"comm_group_size: {cells[1]} has {size} ranks here and "
-                               f"{known[0]} in line {known[1]}")
-        nbytes = 0 if kind == "barrier" else self._whole(number, "msg_size", cells[3], 0)
+            line.refuse(f"comm_group_size: {cells[1]} has {size} ranks here and {known[0]} in "
+                        f"line {known[1]}")
+        nbytes = 0 if kind == "barrier" else line.whole(3, "msg_size")
         return AicbRow(kind, group, nbytes, cells[4]), count
 
-    def _message(self, number: int, kind: str, cells: Sequence[str]) -> AicbRow:
-        """Read a message to or from the same position in another stage."""
-        peers = _PEERS[kind]
-        if cells[7] not in peers:
-            raise self._refuse(number, not_one_of("additional: a message", cells[7], peers))
-        return AicbRow(kind, "pp", self._whole(number, "msg_size", cells[3], 0), cells[4],
-                       peers[cells[7]])
 
-    def _named(self, number: int, kind: str, group: str, staged: bool) -> tuple[str, str]:
-        kind, group = kind.removeprefix("CommType."), group.removeprefix("CommGroup.")
-        kinds, groups = _KINDS, _GROUPS
-        if staged:
-            kinds, groups = kinds | _MESSAGES, groups | _ACROSS
-        for word in (kind, group):
-            if word in _OTHERS and word not in kinds and word not in groups:
-                raise self._refuse(number, f"{word!r} is not the same for all ranks, and the file "
-                                   "does not say what the others do: take the .txt file of SimAI, "
-                                   "or the format llm")
-        if kind not in kinds:
-            raise self._refuse(number, not_one_of("comm_type", kind, kinds))
-        if kind in ("computation", "epoch_end"):
-            return kinds[kind], ""
-        if group not in groups:
-            raise self._refuse(number, not_one_of("comm_group", group, groups))
-        return kinds[kind], groups[group]
+def _message(line: Line, kind: str) -> AicbRow:
+    """Read a message to or from the same position in another stage."""
+    peers, additional = _PEERS[kind], line.words[7]
+    if additional not in peers:
+        line.refuse(not_one_of("additional: a message", additional, peers))
+    return AicbRow(kind, "pp", line.whole(3, "msg_size"), line.words[4], peers[additional])
 
-    def _whole(self, number: int, column: str, cell: str, least: int) -> int:
-        if not is_digits(cell, 19) or not least <= int(cell) <= _MOST:
-            raise self._refuse(number, f"{column} must be a whole number from {least} to 1e18, not "
-                                       f"{cell!r}")
-        return int(cell)
+
+def _named(line: Line, staged: bool) -> tuple[str, str]:
+    """Read the kind and the group of a row."""
+    kind = line.words[0].removeprefix("CommType.")
+    group = line.words[1].removeprefix("CommGroup.")
+    kinds, groups = _KINDS, _GROUPS
+    if staged:
+        kinds, groups = kinds | _MESSAGES, groups | _ACROSS
+    for word in (kind, group):
+        if word in _OTHERS and word not in kinds and word not in groups:
+            line.refuse(f"{word!r} is not the same for all ranks, and the file does not say what "
+                        "the others do: take the .txt file of SimAI, or the format llm")
+    if kind not in kinds:
+        line.refuse(not_one_of("comm_type", kind, kinds))
+    if kind in ("computation", "epoch_end"):
+        return kinds[kind], ""
+    if group not in groups:
+        line.refuse(not_one_of("comm_group", group, groups))
+    return kinds[kind], groups[group]
 
 
 # --- operations ----------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from netsim.base.json_tree import parse_object
+from netsim.base.reading import as_problems, read_text, require_file
 from netsim.base.units import Quantity, parse_rate
 from netsim.base.values import (
     as_choice,
@@ -27,7 +29,6 @@ from netsim.base.values import (
     refused,
 )
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
-from netsim.traces.files import as_problems, parse_json, read_text, require_file
 from netsim.traces.training.chakra_file import (
     NODE_TYPES,
     ChakraFile,
@@ -216,7 +217,7 @@ def _read(path: Path) -> ChakraFile:
 
 
 def _group_file(path: Path, ranks: int) -> dict[str, Group]:
-    table = parse_json(read_text(path), path)
+    table = parse_object(read_text(path), path)
     return {name: Group(_members(members, ranks, f"group {name!r}", path), name, name)
             for name, members in table.items()}
 

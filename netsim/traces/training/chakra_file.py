@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from netsim.base.brief import brief
-from netsim.base.files import read_bytes
+from netsim.base.json_tree import json_problem
+from netsim.base.reading import TraceProblemsError, read_bytes, read_text
 from netsim.base.units import is_digits
 from netsim.errors import TraceError, unknown_name
-from netsim.traces.files import json_problem, kind_of_json, read_text
+from netsim.traces.files import kind_of_json
 
 # --- the wire format -----------------------------------------------------------------------
 
@@ -259,10 +260,7 @@ def read_chakra_file(path: str | Path) -> ChakraFile:
         If it cannot be read, has an older schema, or is damaged, with the message and the byte.
     """
     path = Path(path)
-    try:
-        data = read_bytes(path)
-    except OSError as error:
-        raise TraceError(f"cannot be read: {error.strerror}", path) from error
+    data = read_bytes(path)
     if not data:
         raise TraceError("the file is empty", path)
     number, nodes = 0, []
@@ -458,8 +456,7 @@ def _documents(text: str, path: Path) -> Iterator[dict[str, Any]]:
         try:
             made, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            problem = json_problem(error, text)
-            raise TraceError(problem.message, path, problem.line) from error
+            raise TraceProblemsError([json_problem(error, text)], path) from error
         if not isinstance(made, dict):
             raise TraceError(f"must hold JSON objects, not {made!r}", path)
         yield made

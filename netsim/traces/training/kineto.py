@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.base.limits import check_limit
+from netsim.base.reading import as_problems, require_file
 from netsim.base.values import as_choice, as_flag, as_list, as_whole, known_names, optional
 from netsim.errors import InputError, NetsimWarning, TraceError, unknown_name
 from netsim.operations import Operations, Programs
-from netsim.traces.files import as_problems, require_file
 from netsim.traces.training.kineto_events import (
     KinetoEvent,
     KinetoTrace,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 import zlib
@@ -15,10 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.base.brief import brief
-from netsim.base.files import read_bytes
+from netsim.base.json_tree import parse_json
 from netsim.base.limits import check_limit, most
+from netsim.base.reading import decoded, read_bytes
 from netsim.errors import NetsimWarning, TraceError
-from netsim.traces.files import json_problem, kind_of_json
+from netsim.traces.files import kind_of_json
 from netsim.traces.training.rank_trace import WEEK_S, too_long
 
 # --- events --------------------------------------------------------------------------------
@@ -170,20 +170,10 @@ def read_kineto_file(path: str | Path, *, drop_long: bool = False) -> KinetoTrac
 
 def _document(path: Path) -> Any:
     """Parse the JSON of a file, with exact decimals."""
-    try:
-        data = read_bytes(path)
-    except OSError as error:
-        raise TraceError(f"cannot be read: {error.strerror or error}", path) from error
-    try:
-        text = (_unpacked(data, path) if data[:2] == b"\x1f\x8b" else data).decode()
-        del data
-    except UnicodeDecodeError as error:
-        raise TraceError(f"byte {error.start} is not UTF-8", path) from error
-    try:
-        return json.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError, ArithmeticError) as error:
-        problem = json_problem(error, text)
-        raise TraceError(problem.message, path, problem.line) from error
+    data = read_bytes(path)
+    text = decoded(_unpacked(data, path) if data[:2] == b"\x1f\x8b" else data, path)
+    del data
+    return parse_json(text, path, parse_float=Decimal)
 
 
 def _unpacked(data: bytes, path: Path) -> bytearray:

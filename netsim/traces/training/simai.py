@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from netsim.base.limits import check_limit
+from netsim.base.reading import as_problems, require_file
 from netsim.base.units import Quantity
 from netsim.base.values import as_choice, as_flag, as_whole, known_names
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.operations import Operations, Programs
-from netsim.traces.files import OF_AICB, as_problems, first_word, require_file
+from netsim.traces.files import OF_AICB, first_word
 from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
 from netsim.traces.training.rank_trace import join, one_job
 from netsim.traces.training.scaling import KEPT, Layout, ProgramsBuilder, grown_payload, growth

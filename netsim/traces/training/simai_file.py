@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from netsim.base.brief import brief
-from netsim.base.units import is_digits
+from netsim.base.reading import Line, read_text, split_lines
 from netsim.errors import TraceError
-from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.rank_trace import WEEK_S, too_long
 
 #: The policies that are run.
@@ -32,7 +31,6 @@ _KEYS = {"model_parallel_NPU_group": "tp", "ep": "ep", "pp": "pp", "vpp": "vpp",
 _LISTS = {"checkpoints": "checkpoints", "checkpoint_initiates": "initiates"}
 
 _WORDS = 12
-_MOST = 10 ** 18
 
 
 class SimaiStep(NamedTuple):
@@ -113,15 +111,13 @@ class _Reader:
                          lists.get("checkpoint_initiates", ()), tuple(self._unknown))
 
     def _refuse(self, line: int, problem: str) -> TraceError:
-        return TraceProblemsError([Problem(line, problem)], self._path)
+        return TraceError(problem, self._path, line)
 
     def _whole(self, word: _Word, what: str, *, least: int = 0) -> int:
         """Parse a word as a whole number; ``25165824.0`` is one."""
         digits, _, rest = word.text.partition(".")
-        if not (is_digits(digits, 19) and not rest.strip("0")) or not least <= int(digits) <= _MOST:
-            raise self._refuse(word.line, f"{what} must be a whole number from {least} to 1e18, "
-                                          f"not {word.text!r}")
-        return int(digits)
+        text = word.text if rest.strip("0") else digits
+        return Line(self._path, word.line, [text]).whole(0, what, least)
 
     def _time(self, word: _Word, what: str) -> int:
         """Parse a word as nanoseconds of at most a week."""

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.base.reading import read_text, split_lines
 from netsim.base.units import Quantity, decimal, parse_rate
 from netsim.base.values import about, as_choice, as_number, as_path, as_whole
 from netsim.errors import InputError, TraceError, unknown_name
-from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.scaling import Layout
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
 
@@ -51,19 +51,19 @@ def read_busbw(path: Path) -> dict[tuple[str, str], float]:
         key, value = words[0].rstrip(":,"), words[1:]
         if not value and words[0].endswith(":"):
             if key not in _GROUPS:
-                raise _refused(path, number, unknown_name("group", key, _GROUPS))
+                raise TraceError(unknown_name("group", key, _GROUPS), path, number)
             group = _GROUPS[key]
         elif not group:
-            raise _refused(path, number, f"must be a group such as TP:, not {line!r}")
+            raise TraceError(f"must be a group such as TP:, not {line!r}", path, number)
         elif key not in (*_COLLECTIVES, _PIPELINE) or len(value) != 1:
-            raise _refused(path, number, "must be a collective and its GiB/s, such as 'allreduce,: "
-                                         f"300', of {', '.join(_COLLECTIVES)}, not {line!r}")
+            raise TraceError("must be a collective and its GiB/s, such as 'allreduce,: 300', of "
+                             f"{', '.join(_COLLECTIVES)}, not {line!r}", path, number)
         elif value[0] != "null":
             rate = _rate(path, number, key, value[0])
             if key not in _COLLECTIVES:
                 continue
             if (group, _COLLECTIVES[key]) in found:
-                raise _refused(path, number, f"{key} of {group.upper()} is there already")
+                raise TraceError(f"{key} of {group.upper()} is there already", path, number)
             found[group, _COLLECTIVES[key]] = rate
     return found
 
@@ -71,13 +71,9 @@ def read_busbw(path: Path) -> dict[tuple[str, str], float]:
 def _rate(path: Path, number: int, key: str, text: str) -> float:
     rate = decimal(text)
     if not 0 < rate <= _MOST:
-        raise _refused(path, number, f"{key} must be a number of GiB/s above 0, or null, not "
-                                     f"{text!r}")
+        raise TraceError(f"{key} must be a number of GiB/s above 0, or null, not {text!r}", path,
+                         number)
     return rate * _GIB
-
-
-def _refused(path: Path, number: int, problem: str) -> TraceError:
-    return TraceProblemsError([Problem(number, problem)], path)
 
 
 # --- efficiencies and times ----------------------------------------------------------------
@@ -124,14 +120,13 @@ def _table(path: Path) -> tuple[_TableRow, ...]:
         size, *values = (decimal(cell) if cell.strip() else 1.0 for cell in cells)
         if len(values) != _COLUMNS or not 0 <= size < math.inf or not all(
                 0 < value <= 1 for value in values):
-            raise TraceProblemsError([Problem(number, f"must be a size and {_COLUMNS} parts of 1, "
-                                              f"or nothing for 1, not {line!r}")], path)
+            raise TraceError(f"must be a size and {_COLUMNS} parts of 1, or nothing for 1, not "
+                             f"{line!r}", path, number)
         if rows and size <= rows[-1][0]:
-            raise TraceProblemsError([Problem(number, f"sizes must rise, not {size:g} after "
-                                              f"{rows[-1][0]:g}")], path)
+            raise TraceError(f"sizes must rise, not {size:g} after {rows[-1][0]:g}", path, number)
         rows.append((size, tuple(values)))
     if not rows:
-        raise TraceProblemsError([Problem(2, "there are no rows")], path)
+        raise TraceError("there are no rows", path, 2)
     return tuple(rows)
 
 
