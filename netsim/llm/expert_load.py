@@ -181,6 +181,7 @@ def _read(path: Path, text: str) -> tuple[_Layers, ...]:
         iteration, layer = int(numbers[0]) if len(keys) == 2 else 0, int(numbers[len(keys) - 1])
         if layer in found.setdefault(iteration, {}):
             raise InputError(f"{where} repeats layer {layer}", "file")
+        shares.setflags(write=False)
         found[iteration][layer] = shares
     if not found:
         raise InputError(f"expert_load: {path} must have a header of layer, or iteration and "
