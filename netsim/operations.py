@@ -471,7 +471,8 @@ class Programs:
     @property
     def identical(self) -> bool:
         """Whether ranks of a class do the same, so that one can represent all of them."""
-        return not self.variants and all(row.factors is None for row in self.rows)
+        return (not self.variants and all(row.factors is None for row in self.rows)
+                and all(family.between is None for family in self.families))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Programs, tuple(getattr(self, each.name) for each in fields(self))

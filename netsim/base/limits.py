@@ -28,13 +28,14 @@ class Limit(NamedTuple):
 #: All limits, by name.
 LIMITS: Mapping[str, Limit] = {
     "bytes": Limit(2**29, "bytes of a compressed file when it is unpacked"),
-    "cells": Limit(50_000_000, "cells of a table in Parquet"),
+    "cells": Limit(50_000_000, "cells of a table in Parquet, or of a file of loads of experts"),
     "hosts": Limit(1_000_000, "hosts of a network, or that a workload numbers"),
     "ports": Limit(100_000, "hosts of an explicit instance or a coflow benchmark"),
     "cables": Limit(500_000, "cables of a network"),
     "paths": Limit(2_000_000, "paths between GPUs inside servers"),
     "ranks": Limit(200_000, "ranks of a job that a trace describes"),
-    "operations": Limit(4_000_000, "operations of the ranks of a job that a trace describes"),
+    "operations": Limit(4_000_000, "operations of the ranks of a job that a trace describes, or of "
+                        "all its iterations whose loads of experts differ"),
     "steps": Limit(500_000, "steps of each rank in an iteration"),
     "flows": Limit(20_000_000, "flows of a file that lists senders and receivers"),
 }

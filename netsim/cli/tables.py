@@ -47,7 +47,7 @@ def print_result(result: Result, folder: str | os.PathLike[str],
                      + over,
         "JCT": _spread(summary, "jct"),
         **_queueing(summary), **_at_the_edge(run, summary),
-        **_of_coflows(summary),
+        **_of_coflows(summary), **_of_experts(summary),
         "makespan": _seconds(summary["makespan_s"]),
         "run": ", ".join([*([format_count(summary["decisions"], "decision")]
                             if summary["decisions"] else []),
@@ -131,6 +131,13 @@ def _of_coflows(summary: Mapping[str, Any]) -> dict[str, str]:
     if "cloud_chunks" in summary:
         return {}
     return {"CCT": _spread(summary, "cct"), **_deadlines(summary)}
+
+
+def _of_experts(summary: Mapping[str, Any]) -> dict[str, str]:
+    if not summary.get("dropped_tokens"):
+        return {}
+    dropped, routed = summary["dropped_tokens"], summary["routed_tokens"]
+    return {"tokens": f"{dropped:,} of {routed:,} dropped by experts ({dropped / routed:.1%})"}
 
 
 def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],

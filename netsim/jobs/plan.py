@@ -61,9 +61,9 @@ def expert_counts(workload: Workload) -> dict[str, int]:
     for job in () if isinstance(workload.jobs, JobColumns) else workload.jobs:
         if job.operations is not None:
             variants = job.operations.variants or (job.operations,)
-            for iteration in range(job.iterations if any(variants[0].tokens) else 0):
-                own = variants[iteration % len(variants)].tokens
-                routed, dropped = routed + own[0], dropped + own[1]
+            for k, each in enumerate(variants):
+                times = -((k - job.iterations) // len(variants))
+                routed, dropped = routed + times * each.tokens[0], dropped + times * each.tokens[1]
     return {"routed_tokens": routed, "dropped_tokens": dropped} if routed else {}
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.base.files import read_text
+from netsim.base.limits import check_limit
 from netsim.base.streams import stream
 from netsim.base.values import (
     as_flag,
@@ -33,7 +34,10 @@ from netsim.errors import InputError
 Floats = NDArray[np.float64]
 
 #: Shares of experts by layer, in one iteration of a file.
-_Layers = tuple[tuple[int, tuple[float, ...]], ...]
+_Layers = dict[int, Floats]
+
+#: The largest concentration; shares of a larger one are as good as even.
+_MOST_EVEN = 1e9
 
 
 @known_names
@@ -60,8 +64,8 @@ class ExpertLoad:
     capacity_factor : float, optional
         A rank sends each expert at most this multiple of the mean over experts, rounded up, and
         drops the other tokens. By default none are dropped.
-    seed : int
-        Of all draws.
+    seed : int, optional
+        Of all draws; by default that of the workload, or of `netsim.llm_job`.
 
     Raises
     ------
@@ -79,19 +83,19 @@ class ExpertLoad:
     file: str | Path | None = None
     per_iteration: bool = False
     capacity_factor: float | None = None
-    seed: int = 0
+    seed: int | None = None
     #: What the file says, by iteration.
     _table: tuple[_Layers, ...] = field(init=False, default=(), repr=False, compare=False)
-    _digest: str = field(init=False, default="", repr=False)  #: of the table
+    _digest: str = field(init=False, default="", repr=False)  #: of the file
 
     __repr__ = brief
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
         convert(self, "expert_load", zipf=optional(partial(as_number, least=0, most=100)),
-                dirichlet=optional(partial(as_number, above=0)), file=optional(as_path),
-                per_iteration=as_flag, capacity_factor=optional(partial(as_number, above=0)),
-                seed=as_whole)
+                dirichlet=optional(partial(as_number, above=0, most=_MOST_EVEN)),
+                file=optional(as_path), per_iteration=as_flag,
+                capacity_factor=optional(partial(as_number, above=0)), seed=optional(as_whole))
         given = [name for name in ("zipf", "dirichlet", "file") if getattr(self, name) is not None]
         if len(given) != 1:
             raise InputError("expert_load: give exactly one of zipf, dirichlet and file, not "
@@ -100,8 +104,13 @@ class ExpertLoad:
             if self.per_iteration:
                 raise InputError("expert_load: per_iteration is for zipf and dirichlet; a file "
                                  "has a column iteration", "per_iteration")
-            object.__setattr__(self, "_table", _read(Path(self.file)))
-            object.__setattr__(self, "_digest", sha256(repr(self._table).encode()).hexdigest())
+            path = Path(self.file)
+            try:
+                text = read_text(path)
+                object.__setattr__(self, "_table", _read(path, text))
+            except (OSError, UnicodeDecodeError, csv.Error) as error:
+                raise InputError(f"expert_load: {path} cannot be read: {error}", "file") from error
+            object.__setattr__(self, "_digest", sha256(text.encode()).hexdigest())
 
     @classmethod
     def of(cls, value: Any, what: str) -> ExpertLoad:
@@ -113,6 +122,10 @@ class ExpertLoad:
         check_options(cls, value, "expert_load")
         return cls(**value)
 
+    def seeded(self, seed: int) -> Self:
+        """Return the load with this seed of its draws, unless it has one, or draws nothing."""
+        return self if self.seed is not None or self._table else replace(self, seed=seed)
+
     @property
     def period(self) -> int:
         """Number of iterations after which loads repeat; 0 for never."""
@@ -121,21 +134,21 @@ class ExpertLoad:
     @property
     def layers(self) -> list[int]:
         """The layers that the file has in all iterations, in order."""
-        tables = [{layer for layer, _ in table} for table in self._table]
-        return sorted(set.intersection(*tables)) if tables else []
+        return sorted(set.intersection(*map(set, self._table))) if self._table else []
 
     def shares(self, experts: int, layer: int, iteration: int = 0) -> Floats:
         """Return the share of each expert of a layer, in no unit."""
         if self._table:
-            return np.array(dict(self._table[iteration % len(self._table)])[layer])
-        rng = stream(self.seed, "experts", layer, *([iteration] if self.per_iteration else []))
+            return self._table[iteration % len(self._table)][layer]
+        rng = stream(self.seed or 0, "experts", layer,
+                     *([iteration] if self.per_iteration else []))
         if self.zipf is not None:
             return rng.permutation(np.arange(1.0, experts + 1) ** -self.zipf)
         return rng.dirichlet(np.full(experts, self.dirichlet))
 
     def problem_of(self, experts: int, layers: range) -> str | None:
         """Say how the file contradicts a model, whose experts are in some layers; None if not."""
-        for iteration, table in enumerate(map(dict, self._table)):
+        for iteration, table in enumerate(self._table):
             if missing := [layer for layer in layers if layer not in table]:
                 return (f"expert_load: {self.file} has no layer {missing[0]} in iteration "
                         f"{iteration}; layers {layers.start} to {layers.stop - 1} have experts")
@@ -145,26 +158,21 @@ class ExpertLoad:
         return None
 
 
-def _read(path: Path) -> tuple[_Layers, ...]:
+def _read(path: Path, text: str) -> tuple[_Layers, ...]:
     """Read the shares of a file by iteration and layer."""
-    try:
-        text = read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"expert_load: {path} cannot be read: {error}", "file") from error
-    lines = [(line, row) for line, row in enumerate(csv.reader(text.splitlines()), 1) if row]
-    (_, head), *rows = lines or [(1, [])]
+    lines = text.splitlines()
+    rows = ((line, row) for line, row in enumerate(csv.reader(lines), 1) if row)
+    _, head = next(rows, (1, []))
     keys = ["iteration", "layer"] if head[:1] == ["iteration"] else ["layer"]
-    if head[:len(keys)] != keys or len(head) == len(keys) or not rows:
-        raise InputError(f"expert_load: {path} must have a header of layer, or iteration and "
-                         "layer, and a column per expert, and rows", "file")
-    found: dict[int, dict[int, tuple[float, ...]]] = {}
-    for line, row in rows:
+    check_limit("cells", len(lines) * len(head), path, where="expert_load")
+    found: dict[int, _Layers] = {}
+    for line, row in rows if head[:len(keys)] == keys and len(head) > len(keys) else ():
         where = f"expert_load: {path}: line {line}"
         try:
             numbers = [*map(int, row[:len(keys)]), *map(float, row[len(keys):])]
         except ValueError:
             raise InputError(f"{where} must be numbers, not {','.join(row)!r}", "file") from None
-        shares = np.array(numbers[len(keys):])
+        shares = np.array(numbers[len(keys):], float)
         if len(row) != len(head):
             raise InputError(f"{where} has {len(row)} values, and the header {len(head)}", "file")
         if not np.isfinite(shares).all() or (shares < 0).any() or not shares.any():
@@ -173,8 +181,12 @@ def _read(path: Path) -> tuple[_Layers, ...]:
         iteration, layer = int(numbers[0]) if len(keys) == 2 else 0, int(numbers[len(keys) - 1])
         if layer in found.setdefault(iteration, {}):
             raise InputError(f"{where} repeats layer {layer}", "file")
-        found[iteration][layer] = tuple(shares.tolist())
+        shares.setflags(write=False)
+        found[iteration][layer] = shares
+    if not found:
+        raise InputError(f"expert_load: {path} must have a header of layer, or iteration and "
+                         "layer, and a column per expert, and rows", "file")
     if sorted(found) != list(range(len(found))):
         raise InputError(f"expert_load: {path} must have the iterations 0, 1, ..., not "
-                         f"{', '.join(map(str, sorted(found)))}", "file")
-    return tuple(tuple(found[k].items()) for k in range(len(found)))
+                         f"{', '.join(map(str, sorted(found)[:10]))}", "file")
+    return tuple(found[k] for k in range(len(found)))

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, parse_seconds
-from netsim.base.values import about, is_whole
+from netsim.base.values import about, as_whole, is_whole
 from netsim.errors import InputError, UnknownNameError
 from netsim.llm.experts import LayerTokens, tokens_of, totals
 from netsim.llm.rank_program import RankStep, TokensOf, rank_program
@@ -200,7 +201,8 @@ class _Assembly:
 def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: int = 0,
             arrival_s: Quantity = 0.0, iterations: int = 1,
             hosts: Sequence[int | str] | None = None, name: str | None = None,
-            weight: float = 1.0, group: int | str | None = None, **setup: Any) -> JobSpec:
+            weight: float = 1.0, group: int | str | None = None, seed: int = 0,
+            **setup: Any) -> JobSpec:
     """Make a job that trains a large language model, following Megatron-LM and DeepSpeed.
 
     Parameters
@@ -217,6 +219,8 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
         A label; by default that of the model.
     weight, group
         As for `netsim.JobSpec`.
+    seed : int
+        Seed of the loads of experts, unless `expert_load` has its own.
     **setup
         Parallelism, batches and so on; see `netsim.llm.TrainingSetup`.
 
@@ -241,6 +245,9 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
         shape = make_transformer(model)
     _check_options(setup)
     made = TrainingSetup(model=shape, **setup)
+    seed = as_whole(seed, "llm: seed")
+    if made.expert_load is not None:
+        made = replace(made, expert_load=made.expert_load.seeded(seed))
     label = model if isinstance(model, str) else "llm"
     if isinstance(model, Mapping):
         label = str(model.get("name", label))
@@ -280,8 +287,11 @@ def _programs(setup: TrainingSetup, period: int = 1) -> Programs:
     """Return the programs of a setup's ranks in an iteration; equal jobs share them."""
     if setup.expert_load is None:
         return assemble(setup)
-    made = [replace(assemble(setup, iteration), tokens=totals(setup, iteration))
-            for iteration in range(period)]
+    made: list[Programs] = []
+    for iteration in range(period):
+        made.append(replace(assemble(setup, iteration), tokens=totals(setup, iteration)))
+        if period > 1 and not iteration:
+            check_limit("operations", period * len(made[0]), where="expert_load")
     return made[0] if period == 1 else replace(made[0], variants=tuple(made))
 
 

@@ -308,7 +308,7 @@ def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
     group : int or str, optional
         A label of jobs that belong together; see `netsim.JobSpec`.
     seed : int
-        The workload's seed; nothing is drawn here.
+        Seed of the loads of experts, unless `expert_load` has its own.
     **setup
         Parallelism, batches and so on; see `netsim.llm.TrainingSetup`.
 
@@ -324,4 +324,4 @@ def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
     """
     return Workload([llm_job(model, iterations=iterations, hosts=hosts,
                              name=optional(as_name)(job_name, "job_name"), weight=weight,
-                             group=group, **setup)], "llm", seed=seed)
+                             group=group, seed=seed, **setup)], "llm", seed=seed)

@@ -85,6 +85,30 @@ def test_the_summary_is_readable(netsim) -> None:
     assert all(len(line) <= 100 and line.isascii() and line == line.rstrip() for line in lines)
 
 
+@pytest.mark.parametrize(("factor", "line"), [(1, "256 of 512 dropped by experts (50.0%)"),
+                                              (2, None)])
+def test_dropped_tokens_are_printed(netsim, here, factor, line) -> None:
+    """Two layers and two ranks of 128 choices; all go to one of two experts, whose mean is 64."""
+    (here / "tokens.csv").write_text("layer,a,b\n0,1,0\n1,0,1\n")
+    (here / "moe.toml").write_text(f"""
+network = {{ kind = "big-switch", hosts = 2 }}
+[workload]
+ep = 2
+dp = 2
+global_batch = 2
+expert_load = {{ file = "tokens.csv", capacity_factor = {factor} }}
+[workload.llm]
+name = "deepseek-moe-16b"
+layers = 2
+dense_first = 0
+sequence = 128
+experts = 2
+top_k = 1
+""")
+    found = [each for each in netsim("run", "moe.toml").stdout.splitlines() if "tokens" in each]
+    assert found == ([] if line is None else [f"tokens     {line}"])
+
+
 def test_quiet_prints_the_folder_alone(netsim, here) -> None:
     assert netsim("run", "fig2.toml", "--quiet", "--out", "a/b").stdout == "a/b\n"
     assert (here / "a" / "b" / "summary.json").is_file()

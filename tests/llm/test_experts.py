@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import InputError
+from netsim.jobs.plan import expert_counts
 from netsim.llm import ExpertLoad, TrainingSetup, Transformer, expert_tokens, llm_operations
 from netsim.llm.experts import spread, tokens_of
 from netsim.operations import Programs
@@ -85,6 +86,53 @@ def test_capacity_by_hand():
         expert_tokens(setup_of(None))
 
 
+@pytest.mark.parametrize("factor", [0.5, 1e-9])
+def test_a_capacity_below_1_drops_tokens_of_an_even_load(factor):
+    """Of 8 tokens of each rank for each expert, 4 are kept, or the one that rounding leaves."""
+    found = tokens_of(setup_of(ExpertLoad(zipf=0, capacity_factor=factor)), 0)
+    assert (found.kept == max(8 * factor // 1, 1)).all()
+    alone = setup_of(ExpertLoad(zipf=1, capacity_factor=factor), {**MOE, "experts": 1, "top_k": 1},
+                     ep=1)
+    assert tokens_of(alone, 0).kept.tolist() == [[max(32 * factor // 1, 1)]]
+
+
+@pytest.mark.parametrize("load", [{"dirichlet": 5e-324}, {"dirichlet": 1e-5}, {"dirichlet": 1e9},
+                                  {"zipf": 100}])
+def test_extreme_loads_conserve_tokens(load):
+    for layer in range(20):
+        shares = ExpertLoad(**load).shares(64, layer)
+        assert np.isfinite(shares).all()
+        found = spread(shares, 32, 2, 4)
+        assert (found.sum(axis=1) == 64).all()
+        assert (found.max() == 32) == (load != {"dirichlet": 1e9})
+
+
+def between(job):
+    """Bytes of all-to-alls of a job between the ranks of a group."""
+    return [each.between.tolist() for each in job.operations.families if each.group == "ep"]
+
+
+def test_loads_follow_the_seed_of_the_workload():
+    """Also that of an experiment, unless they have a seed of their own."""
+    table = {"model": MOE, "ep": 4, "dp": 4, "global_batch": 4}
+
+    def sent(given, **own):
+        load = {"dirichlet": 0.3, **own}
+        job = netsim.read_workload(format="llm", **table, seed=given, expert_load=load)[0]
+        assert job.operations is netsim.llm_job(**table, seed=given, expert_load=load).operations
+        made = netsim.Experiment(network={"kind": "big-switch", "hosts": 4}, seed=given,
+                                 workload={"format": "llm", **table, "expert_load": load})
+        again = netsim.Experiment(**made.resolved())
+        assert between(job) == between(made.jobs[0]) == between(again.jobs[0])
+        return between(job)
+
+    assert sent(0) == sent(0, seed=0) == sent(3, seed=0)
+    assert sent(1) == sent(0, seed=1)
+    assert len({str(sent(seed)) for seed in range(4)}) == 4
+    with pytest.raises(InputError, match="llm: seed must be a whole number"):
+        netsim.llm_job(MOE, seed=-1)
+
+
 def test_draws_depend_on_the_seed_and_the_layer_only():
     def popular(**given):
         return [ExpertLoad(**given).shares(8, layer, iteration).tolist()
@@ -138,13 +186,17 @@ def test_seconds_and_tensor_groups_follow_the_tokens_of_a_rank():
             assert flows.nbytes == pytest.approx(mean * work[place])
 
 
-def test_an_even_load_of_whole_tokens_is_that_without_the_option():
-    switch = netsim.big_switch(4, "1GB/s")
-    given = {"ep": 4, "dp": 4, "global_batch": 8, "iterations": 2}
-    even, zero = (netsim.simulate(switch, [netsim.llm_job(MOE, **given, **more)], symmetry=False)
-                  for more in ({}, {"expert_load": {"zipf": 0}}))
-    assert zero.jobs["bytes"].equals(even.jobs["bytes"])
-    assert zero.jobs["finish_s"][0] == pytest.approx(even.jobs["finish_s"][0])
+@pytest.mark.parametrize("more", [{}, {"tp": 2, "sequence_parallel": True}, {"pp": 2},
+                                  {"ep": 1}, {"model": {**MOE, "experts": 1, "top_k": 1}, "ep": 1}])
+def test_an_even_load_of_whole_tokens_is_that_without_the_option(more):
+    """To the byte: all tables, also with one expert, or with all experts on each rank."""
+    given = {"model": MOE, "ep": 4, "dp": 4, "global_batch": 8, "iterations": 2} | more
+    switch = netsim.big_switch(8, "1GB/s")
+    even, zero = (netsim.simulate(switch, [netsim.llm_job(**given, **load)], symmetry=False,
+                                  record=["jobs", "coflows", "computations"])
+                  for load in ({}, {"expert_load": {"zipf": 0}}))
+    for name in ("jobs", "coflows", "computations"):
+        assert getattr(zero, name).equals(getattr(even, name))
 
 
 def test_all_ranks_are_simulated_and_the_busy_one_is_slow():
@@ -185,6 +237,20 @@ def test_iterations_differ():
         3 * job.operations.whole.variants[2].compute_s)
     assert netsim.simulate(switch, [more], symmetry=False).jobs["bytes"][0] == pytest.approx(
         2 * result.jobs["bytes"][0])
+
+
+def test_iterations_that_differ_are_limited():
+    given = {"ep": 4, "dp": 4, "global_batch": 4, "expert_load": {"zipf": 1, "per_iteration": True}}
+    count = len(netsim.llm_job(MOE, **given).operations)
+    with pytest.raises(InputError, match=rf"expert_load: {1_000_000 * count:,} is above the limit "
+                                         r"of 4,000,000 operations .*limits = {operations = ...}"):
+        netsim.llm_job(MOE, iterations=1_000_000, **given)
+    load = {"format": "llm", "model": MOE, **given, "iterations": 3}
+    with pytest.raises(InputError, match="is above the limit of 100 operations"):
+        netsim.read_workload(**load | {"expert_load": given["expert_load"] | {"seed": 7}},
+                             limits={"operations": 100})
+    many = netsim.llm_job(MOE, iterations=10**9, **given | {"expert_load": {"zipf": 1}})
+    assert expert_counts(netsim.Workload([many]))["routed_tokens"] == 10**9 * 2 * 4 * 64
 
 
 def test_jobs_of_a_cluster_have_the_iterations_of_their_draws():
@@ -246,7 +312,11 @@ def test_a_file_by_hand(tmp_path):
     ("layer,a\n", "must have a header"), ("layer,a\n0,x\n", "line 2 must be numbers, not '0,x'"),
     ("layer,a,b\n0,1\n", "line 2 has 2 values, and the header 3"),
     ("layer,a\n0,-1\n", "line 2 must have tokens or shares"), ("layer,a\n0,0\n", "not only 0"),
-    ("layer,a\n0,nan\n", "must have tokens"), ("layer,a\n0,1\n0,2\n", "line 3 repeats layer 0"),
+    ("layer,a\n0,nan\n", "must have tokens"), ("layer,a,b\n0,1,inf\n", "line 2 must have tokens"),
+    ("layer,a\n0,1\n\n1,0\n", "line 4 must have tokens"), ("layer,a\n0.5,1\n", "must be numbers"),
+    ("layer," + "a" * 200_000 + "\n0,1\n", "cannot be read: field larger than field limit"),
+    ("iteration,layer,a\n" + "".join(f"{k},0,1\n" for k in range(1, 99)), "not 1, 2, .*, 10$"),
+    ("layer,a\n0,1\n0,2\n", "line 3 repeats layer 0"),
     ("iteration,layer,a\n1,0,1\n", "the iterations 0, 1, ..., not 1")])
 def test_files_that_are_refused(tmp_path, text, message):
     path = tmp_path / "tokens.csv"
@@ -258,11 +328,21 @@ def test_files_that_are_refused(tmp_path, text, message):
 @pytest.mark.parametrize(("load", "message"), [
     ({}, "exactly one of zipf, dirichlet and file, not none"),
     ({"zipf": 1, "dirichlet": 1}, "not zipf and dirichlet"), ({"zipf": -1}, "expert_load: zipf"),
-    ({"dirichlet": 0}, "expert_load: dirichlet"), ({"zipf": 1, "capacity_factor": 0}, "capacity"),
+    ({"dirichlet": 0}, "expert_load: dirichlet"), ({"dirichlet": 1e10}, r"\(0, 1e\+09\]"),
+    ({"zipf": 1, "seed": -1}, "expert_load: seed"), ({"zipf": 1, "capacity_factor": 0}, "capacity"),
     ({"zipf": 1, "per_iteration": 1}, "must be true or false"), (1.2, "must be a table such as")])
 def test_loads_that_are_refused(load, message):
     with pytest.raises(InputError, match=message):
         netsim.llm_job(MOE, ep=4, dp=4, global_batch=4, expert_load=load)
+
+
+def test_large_files_are_refused_before_they_are_parsed(tmp_path):
+    path = tmp_path / "tokens.csv"
+    path.write_text("layer,a,b\n0,1,2\n1,3,4\n")
+    load = {"format": "llm", "model": {**MOE, "experts": 2}, "expert_load": {"file": str(path)}}
+    netsim.read_workload(**load, limits={"cells": 9})
+    with pytest.raises(InputError, match="expert_load: 9 is above the limit of 8 cells"):
+        netsim.read_workload(**load, limits={"cells": 8})
 
 
 def test_what_contradicts_the_model_is_refused(tmp_path):
@@ -275,6 +355,8 @@ def test_what_contradicts_the_model_is_refused(tmp_path):
         setup_of(ExpertLoad(file=path))
     with pytest.raises(InputError, match="per_iteration is for zipf and dirichlet"):
         ExpertLoad(file=path, per_iteration=True)
+    with pytest.raises(InputError, match="experts, 8, is not a multiple of ep = 16"):
+        netsim.llm_job(MOE, ep=16, dp=16, global_batch=16, expert_load={"zipf": 1})
     with pytest.raises(InputError, match="expert_load needs a model with experts"):
         netsim.llm_job("llama-7b", expert_load={"zipf": 1})
 

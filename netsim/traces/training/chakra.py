@@ -127,7 +127,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     hosts : sequence of int or str, optional
         The host of each rank; by default rank r runs on host r.
     seed : int
-        The workload's seed; nothing is drawn here.
+        Seed of the loads of experts, unless `expert_load` has its own.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     groups = optional(as_path)(groups, "groups")
     options = _Options(deps, comm_slots, replay, strict, drop_long, peak_flops,
                        optional(parse_rate)(memory_rate, "memory_rate"))
-    scaling = Scaling.given(layout, scale, keep, expert_load)
+    scaling = Scaling.given(layout, scale, keep, expert_load, seed)
     iterations = as_whole(iterations, "iterations", 1)
     path = require_file(path)
     with as_problems(path):

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.units import Quantity, parse_bytes
-from netsim.base.values import as_whole, check_options, convert, known_names, refused
-from netsim.errors import InputError
+from netsim.base.values import (
+    as_whole,
+    check_options,
+    convert,
+    known_names,
+    optional,
+    refused,
+)
+from netsim.errors import InputError, TraceError
 from netsim.llm.expert_load import ExpertLoad
 from netsim.llm.experts import LayerTokens, capped, spread
 from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace
+from netsim.traces.training.simai_file import COLUMNS, SimaiFile
+
+
+class LayerLoads(NamedTuple):
+    """The loads of a file of SimAI, by number of the layer and column of it (`COLUMNS`)."""
+
+    exchanges: dict[tuple[int, int], Exchange]
+    work: dict[tuple[int, int], NDArray[np.float64]]  #: of the ranks of a group; see `Exchange`
 
 
 @known_names
@@ -23,10 +38,12 @@ from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace
 class TraceExpertLoad(ExpertLoad):
     """How tokens spread over the experts of a job whose trace says only how many bytes are sent.
 
-    All-to-alls in a group of expert parallelism carry tokens to experts and back in turn. The k-th
-    pair of them in an iteration has a draw of its own, or the k-th layer of the file, which begins
-    anew after its last one. Computation that waits for the first of a pair, and that the second
-    waits for, is that of experts.
+    All-to-alls in a group of expert parallelism carry tokens to experts and back in turn. Each
+    layer has a draw of its own, or a layer of the file, which begins anew after its last one.
+    SimAI's files name the passes of a layer. In other traces, the second half of an iteration's
+    pairs mirrors the first, because backward passes go through the layers in reverse; with a file,
+    passes through its layers take turns. Computation that waits for the first of a pair, and that
+    the second waits for, is that of experts.
 
     Parameters
     ----------
@@ -48,7 +65,7 @@ class TraceExpertLoad(ExpertLoad):
     experts: int
     token_bytes: Quantity
     top_k: int = 1
-    _known: dict[Any, tuple[Exchange, Exchange]] = field(
+    _known: dict[tuple[int, int, int, bool], tuple[Exchange, Exchange]] = field(
         init=False, default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -76,12 +93,20 @@ class TraceExpertLoad(ExpertLoad):
         found = list(trace.nodes)
         sent = [k for k, node in enumerate(found)
                 if node.collective == "all-to-all" and node.members == group]
+        if not sent:
+            return trace
         if len(sent) % 2:
             raise trace.refuse(f"{len(sent)} all-to-alls of the group of its experts; those with "
                                "tokens to experts and back take turns")
-        place = group.index(trace.rank)
+        place, pairs = group.index(trace.rank), len(sent) // 2
+        layers = min(len(self.layers) or pairs, -(-pairs // 2))
         for pair, (there, back) in enumerate(zip(sent[::2], sent[1::2], strict=True)):
-            exchanges = self._exchanges(trace, found[there], pair)
+            turn, layer = divmod(pair, layers)
+            backward = bool(turn % 2)
+            exchanges = self._exchanges(
+                layers - 1 - layer if backward else layer,
+                (found[there].payload, found[back].payload), len(group), backward=backward,
+                refuse=partial(_of_node, trace, found[there]))
             for at, exchange in zip((there, back), exchanges, strict=True):
                 found[at] = replace(found[at], exchange=exchange)
             for at in _between(found, there, back):
@@ -89,34 +114,85 @@ class TraceExpertLoad(ExpertLoad):
                     found[at].seconds * exchanges[0].work[place]))
         return replace(trace, nodes=tuple(found))
 
-    def _exchanges(self, trace: RankTrace, node: RankNode, pair: int) -> tuple[Exchange, Exchange]:
-        """Return what ranks send to experts and back, which all ranks of groups alike share."""
-        key = pair, node.payload, len(node.members)
+    def on_layers(self, file: SimaiFile, ranks: int) -> LayerLoads:
+        """Find the loads of a file of SimAI, in groups of so many ranks."""
+        columns = [[number for number, layer in enumerate(file.layers)
+                    if layer.steps[k].kind == "all-to-all" and layer.steps[k].group == "ep"]
+                   for k in range(len(COLUMNS))]
+        sent = columns[0]
+        if not sent or len(sent) % 2 or columns[1:] != [sent, []]:
+            counts = ", ".join(f"{name}: {len(each)}"
+                               for name, each in zip(COLUMNS, columns, strict=True))
+            raise TraceError("expert_load: all-to-alls of experts (ALLTOALL_EP) must take turns, "
+                             "with tokens there and back, and be those of the same layers in "
+                             f"{COLUMNS[0]} and in {COLUMNS[1]}; there are, {counts}", file.path)
+        if ranks == 1:
+            raise TraceError("expert_load needs groups of experts, and ep is 1", file.path)
+        made, before = LayerLoads({}, {}), -1
+        for pair, (a, b) in enumerate(zip(sent[::2], sent[1::2], strict=True)):
+            for column, (first, last) in enumerate(((a, b), (b, a))):
+                made.exchanges[first, column], made.exchanges[last, column] = self._exchanges(
+                    pair, (file.layers[first].steps[column].nbytes,
+                           file.layers[last].steps[column].nbytes), ranks, backward=column == 1,
+                    refuse=partial(_of_layer, file, first))
+            work, begin = made.exchanges[a, 0].work, a + 1
+            while begin - 1 > before and file.layers[begin - 1].name == file.layers[b].name:
+                begin -= 1  # AICB writes all computation of experts into the first line of several
+            made.work.update({(number, 0): work for number in range(begin, b + 1)})
+            made.work.update({(number, 1): work for number in range(min(begin, a), b)})
+            made.work.update({(number, 2): work for number in range(begin, b + 1)})
+            before = b
+        return made
+
+    def _exchanges(self, layer: int, payloads: tuple[int, int], ranks: int, *, backward: bool,
+                   refuse: Callable[[str], TraceError]) -> tuple[Exchange, Exchange]:
+        """Return what ranks send to experts and back, which all ranks of groups alike share.
+
+        The tokens count on their first way only, not on that of their gradients.
+        """
+        key = layer, payloads[0], ranks, backward
+        if payloads[0] != payloads[1]:
+            raise refuse(f"sends {payloads[0]} bytes to experts, and the all-to-all that brings "
+                         f"tokens back {payloads[1]}")
         if key not in self._known:
-            ranks, size = len(node.members), int(self.token_bytes)
+            size = int(self.token_bytes)
             if self.experts % ranks:
                 raise InputError(f"expert_load: experts, {self.experts}, is not a multiple of the "
                                  f"{ranks} ranks of a group", "expert_load")
-            tokens, rest = divmod(node.payload, size * self.top_k)
+            tokens, rest = divmod(payloads[0], size * self.top_k)
             if rest:
-                raise trace.refuse(f"{node} sends {node.payload} bytes, which are not whole tokens "
-                                   f"of {size} bytes to {self.top_k} experts each")
-            routed = spread(self._shares_of(pair), tokens, self.top_k, ranks)
+                raise refuse(f"sends {payloads[0]} bytes, which are not whole tokens of {size} "
+                             f"bytes to {self.top_k} experts each")
+            routed = spread(self._shares_of(layer), tokens, self.top_k, ranks)
             made = LayerTokens(routed, capped(routed, self.capacity_factor))
-            between = made.between() * size
+            between, work = made.between() * size, made.work()
             counts = int(routed.sum()), int(routed.sum() - made.kept.sum())
-            work = made.work()
-            self._known[key] = Exchange(between, work, counts), Exchange(between.T, work)
+            self._known[key] = (Exchange(between, work, (0, 0) if backward else counts),
+                                Exchange(between.T, work))
         return self._known[key]
 
-    def _shares_of(self, pair: int) -> NDArray[np.float64]:
+    def _shares_of(self, layer: int) -> NDArray[np.float64]:
         if layers := self.layers:
-            found = self.shares(self.experts, layers[pair % len(layers)])
+            found = self.shares(self.experts, layers[layer % len(layers)])
             if len(found) != self.experts:
                 raise InputError(f"expert_load: {self.file} has {len(found)} experts, not "
                                  f"{self.experts}", "expert_load")
             return found
-        return self.shares(self.experts, pair)
+        return self.shares(self.experts, layer)
+
+
+def _of_node(trace: RankTrace, node: RankNode, problem: str) -> TraceError:
+    return trace.refuse(f"{node} {problem}")
+
+
+def _of_layer(file: SimaiFile, number: int, problem: str) -> TraceError:
+    return TraceError(f"layer {number} ({file.layers[number].name}) {problem}", file.path)
+
+
+def load_of(given: object, seed: int) -> TraceExpertLoad | None:
+    """Convert a reader's option to a load, with this seed unless it has its own."""
+    load = optional(TraceExpertLoad.of)(given, "expert_load")
+    return None if load is None else load.seeded(seed)
 
 
 def _between(nodes: list[RankNode], first: int, last: int) -> list[int]:

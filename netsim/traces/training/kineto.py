@@ -179,7 +179,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
     hosts : sequence of int or str, optional
         The host of each rank; by default rank r runs on host r.
     seed : int
-        The workload's seed; nothing is drawn here.
+        Seed of the loads of experts, unless `expert_load` has its own.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
     copies, replay, drop_long = map(as_flag, (copies, replay, drop_long),
                                     ("copies", "replay", "drop_long"))
     step = optional(as_whole)(step, "step")
-    scaling = Scaling.given(layout, scale, keep, expert_load)
+    scaling = Scaling.given(layout, scale, keep, expert_load, seed)
     if scaling and copies:
         raise InputError("copies and layout do not go together: a layout says which ranks are "
                          "copies of which", "copies")

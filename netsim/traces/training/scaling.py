@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.limits import check_limit, most
-from netsim.base.values import about, as_choice, as_whole, optional
+from netsim.base.values import about, as_choice, as_whole
 from netsim.errors import InputError, TraceError
 from netsim.llm.job import RankGrid
 from netsim.operations import Family, Programs, Row
-from netsim.traces.training.experts import TraceExpertLoad
-from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
+from netsim.traces.training.experts import load_of
+from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace, listed
 
 Ints = NDArray[np.int64]
 
@@ -193,13 +193,13 @@ class Scaling:
 
     `layout` has the group sizes of the traced job, and `scale` the factors by which its data
     parallel (``"dp"``) and expert parallel groups (``"ep"``) grow. `expert_load` is a
-    `TraceExpertLoad`, or its parameters.
+    `TraceExpertLoad`, or its parameters, with `seed` unless it has its own.
     """
 
     def __init__(self, layout: Mapping[str, int], scale: Mapping[str, int] | None = None,
-                 keep: str = "buffer", expert_load: object = None) -> None:
+                 keep: str = "buffer", expert_load: object = None, seed: int = 0) -> None:
         self._keep = as_choice(keep, "keep", KEPT)
-        self._load = optional(TraceExpertLoad.of)(expert_load, "expert_load")
+        self._load = load_of(expert_load, seed)
         self.layout = Layout.of(layout)
         if self._load is not None and self.layout.ep == 1:
             raise InputError("expert_load needs the groups of experts, ep in layout; "
@@ -211,10 +211,10 @@ class Scaling:
 
     @classmethod
     def given(cls, layout: Mapping[str, int] | None, scale: Mapping[str, int] | None,
-              keep: str, expert_load: object = None) -> Scaling | None:
+              keep: str, expert_load: object = None, seed: int = 0) -> Scaling | None:
         """Make the scaling of a reader's options; None without a layout, which others need."""
         if layout is not None:
-            return cls(layout, scale, keep, expert_load)
+            return cls(layout, scale, keep, expert_load, seed)
         if expert_load is not None:
             raise InputError("expert_load needs layout, which says what the groups of experts are, "
                              "as in layout = {dp = 8, ep = 4}", "expert_load")
@@ -250,7 +250,7 @@ class Scaling:
         own = {self.layout.place(trace.rank): trace for trace in traces}
         period = self._period
         moved = _Moved(self.layout, self.grown, shapes, self._keep)
-        nodes = 0
+        nodes, loaded = 0, self._load is None
         for rank in range(self.grown.ranks):
             t, j, stage = self.grown.place(rank)
             source = own.get((t, j, stage)) or by_class[t, j % period, stage]
@@ -258,10 +258,14 @@ class Scaling:
             check_nodes(nodes, self.grown.ranks, source.path)
             made = replace(source, rank=rank, nodes=tuple(
                 moved.node(node, j) if node.members else node for node in source.nodes))
-            if self._load is not None and self.grown.ep > 1:
-                made = self._load.on_rank(made, tuple(
+            if self._load is not None:
+                even, made = made, self._load.on_rank(made, tuple(
                     self.grown.rank(t, other, stage) for other in self.grown.groups_of(j)["ep"]))
+                loaded |= made is not even
             yield made
+        if not loaded:
+            raise TraceError("expert_load: no rank has an all-to-all of the group of its experts, "
+                             f"in {self.grown}", traces[0].path)
 
     def _check_there(self, first: RankTrace,
                      by_class: Mapping[tuple[int, int, int], RankTrace]) -> None:
@@ -373,7 +377,7 @@ class ProgramsBuilder:
         self._grid = RankGrid.make(*layout, _ORDER)
         self._groups: dict[str, tuple[Ints, Ints]] = {}
         self._rings: dict[str, int] = {}
-        self._families: dict[tuple[str, str, int, float], int] = {}
+        self._families: dict[tuple[str, str, int, float, Exchange | None], int] = {}
         self._made: list[Family] = []
         self._rows: list[Row] = []
         self._after: list[tuple[int, int]] = []
@@ -381,14 +385,22 @@ class ProgramsBuilder:
         self._firsts: list[int] = []
         self._computed = -1
         self._behind: list[int] = []
+        self._tokens = np.zeros(2, np.int64)
 
-    def compute(self, name: str, ns: int) -> None:
-        """Add a computation of some nanoseconds; nothing for 0."""
+    def compute(self, name: str, ns: int, work: NDArray[np.float64] | None = None) -> None:
+        """Add a computation of some nanoseconds; nothing for 0.
+
+        If it is that of experts, `work` has factors of the ranks of a group of experts.
+        """
         if ns:
             behind = () if self._computed < 0 else (self._computed,)
             self._computed = self._add(name, "compute", self._ranks, ns / 1e9, -1, self._ranks,
                                        (*self._front, *behind))
             self._front = (self._computed,)
+            if work is not None:
+                groups, factors = self._groups_of("ep")[0], np.empty(len(self._ranks))
+                factors[groups] = work
+                self._rows[-1] = self._rows[-1]._replace(factors=factors)
 
     def wait(self, name: str, seconds: float, group: str = "all", *, blocks: bool = True) -> None:
         """Make the ranks of each group meet, and then wait for some time."""
@@ -396,18 +408,20 @@ class ProgramsBuilder:
         self._go_on(self._add(name, group, None, seconds, -1, of_rank, self._front), blocks)
 
     def collective(self, name: str, kind: str, group: str, nbytes: int, *, factor: float = 1.0,
-                   late_ns: int = 0, blocks: bool = True) -> None:
+                   late_ns: int = 0, blocks: bool = True, exchange: Exchange | None = None
+                   ) -> None:
         """Add a collective in each group, with `nbytes` in the larger buffer.
 
         The bytes on the wire are multiplied by `factor`. It ends `late_ns` after its last byte. If
         it `blocks`, ranks wait for its end; otherwise only the end of the iteration does.
+        `exchange` has the parts of an all-to-all, if they are not equal.
         """
         groups, of_rank = self._groups_of(group)
         if groups.shape[1] == 1 or not nbytes:
             self.wait(name, late_ns / 1e9, group, blocks=blocks)
             return
         rings = self._rings_of(group, groups) if kind in _ROUND else 1
-        family = self._family(Family(kind, groups, nbytes, group, factor, rings))
+        family = self._family(Family(kind, groups, nbytes, group, factor, rings), exchange)
         row = self._add(name, group, None, 0.0, family, of_rank, self._front)
         if late_ns:
             row = self._add(f"{name}, update", group, None, late_ns / 1e9, -1, of_rank, (row,))
@@ -426,7 +440,7 @@ class ProgramsBuilder:
         end = self._add("end", "end", None, 0.0, -1, self._ranks, (*self._front, *self._behind))
         return Programs(tuple(self._rows), tuple(dict.fromkeys(self._after)),
                         tuple((first, end) for first in self._firsts), tuple(self._made),
-                        len(self._ranks))
+                        len(self._ranks), tokens=(int(self._tokens[0]), int(self._tokens[1])))
 
     def _add(self, name: str, stream: str, ranks: Ints | None, seconds: float, family: int,
              of_rank: Ints, after: Iterable[int]) -> int:
@@ -468,9 +482,12 @@ class ProgramsBuilder:
             self._rings[group] = _rings(groups, self._gpus)
         return self._rings[group]
 
-    def _family(self, family: Family) -> int:
+    def _family(self, family: Family, exchange: Exchange | None = None) -> int:
         """Return the index of a family, which equal ones share."""
-        key = family.kind, family.group, family.payload, family.factor
+        key = family.kind, family.group, family.payload, family.factor, exchange
+        if exchange is not None:
+            family = replace(family, between=exchange.between)
+            self._tokens += family.groups * np.array(exchange.tokens)
         if key not in self._families:
             self._families[key] = len(self._made)
             self._made.append(family)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from netsim.base.limits import check_limit
 from netsim.base.reading import as_problems, require_file
@@ -16,13 +16,13 @@ from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.operations import Operations, Programs
 from netsim.traces.files import OF_AICB, first_word
 from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
+from netsim.traces.training.experts import LayerLoads, TraceExpertLoad, load_of
 from netsim.traces.training.rank_trace import join, one_job
 from netsim.traces.training.scaling import KEPT, Layout, ProgramsBuilder, grown_payload, growth
 from netsim.traces.training.simai_file import (
     COLUMNS,
     POLICIES,
     SimaiFile,
-    SimaiLayer,
     SimaiStep,
     read_simai_file,
 )
@@ -43,6 +43,7 @@ _Step = TypeVar("_Step", SimaiStep, AicbRow)
 @known_names
 def read_simai(path: str | Path, *, gpus: int | None = None,
                scale: Mapping[str, int] | None = None, keep: str = "buffer",
+               expert_load: Mapping[str, Any] | None = None,
                simai: str = "events", pipeline: str | None = None, gpus_per_server: int = 8,
                nics_per_server: int | None = None, nvlink: Quantity | None = None,
                nic: Quantity | None = None, efficiency: str | Path | None = None,
@@ -64,6 +65,9 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     keep : {"buffer", "input"}
         Whether a rank in a growing group keeps the size of the larger one of its two buffers, or
         the size of its input. The two differ in an all-gather.
+    expert_load : mapping, optional
+        Parameters of `netsim.traces.training.TraceExpertLoad`, by which all-to-alls of experts in a
+        ``.txt`` send unequal parts. By default parts are equal.
     simai : {"events", "analytical"}
         Whether collectives are simulated, or take the times of SimAI's analytical tool one after
         the other; see `simai_times`.
@@ -98,7 +102,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     hosts : sequence of int or str, optional
         The host of each rank; by default rank r runs on host r.
     seed : int
-        The workload's seed; nothing is drawn here.
+        Seed of the loads of experts, unless `expert_load` has its own.
 
     Raises
     ------
@@ -117,6 +121,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     strict, skip_init = as_flag(strict, "strict"), as_flag(skip_init, "skip_init")
     gpus_per_server = as_whole(gpus_per_server, "gpus_per_server", 1)
     as_choice(keep, "keep", KEPT)
+    load = load_of(expert_load, seed)
     path = require_file(path)
     made: Programs | Operations
     with as_problems(path):
@@ -128,6 +133,10 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                 raise InputError("a file of AICB has no computations and no stages: simai, "
                                  "pipeline, efficiency and busbw are for those of SimAI (.txt)",
                                  wrong[0])
+            if load is not None:
+                raise InputError("expert_load is for files of SimAI (.txt), Chakra and Kineto, and "
+                                 "the format llm; a file of AICB (.csv) has neither computations "
+                                 "nor all-to-alls of backward passes", "expert_load")
             made = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server, skip_init,
                              strict)
         else:
@@ -142,8 +151,12 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
             elif busbw is not None:
                 raise InputError('busbw is for the arithmetic of SimAI\'s tool: simai = '
                                  '"analytical" or pipeline = "formula"', "busbw")
+            if load is not None and machines is not None:
+                raise InputError("expert_load is for what is simulated: it does not go with "
+                                 'simai = "analytical", pipeline = "formula" or efficiency',
+                                 "expert_load")
             made = _run_simai(file, ProgramsBuilder(layout, gpus_per_server), layout, machines,
-                              simai, pipeline)
+                              simai, pipeline, load)
     return one_job(made, path.stem, path.stem, iterations, hosts, seed)
 
 
@@ -297,7 +310,7 @@ def _aicb_layout(file: AicbFile) -> Layout:
 
 
 def _run_simai(file: SimaiFile, ranks: ProgramsBuilder, layout: Layout, machines: Machines | None,
-               simai: str, pipeline: str) -> Programs:
+               simai: str, pipeline: str, load: TraceExpertLoad | None) -> Programs:
     """Make the operations of ranks in a file of SimAI."""
     if simai == "analytical":
         assert machines is not None
@@ -306,7 +319,8 @@ def _run_simai(file: SimaiFile, ranks: ProgramsBuilder, layout: Layout, machines
         pipeline == "formula" and machines is not None) else None
     sent = file.header.get("pp_bytes", 0) if pipeline == "send" else 0
     return _LayerPasses(
-        file, layout, ranks, machines if machines and machines.efficiencies else None, sent
+        file, layout, ranks, machines if machines and machines.efficiencies else None, sent,
+        LayerLoads({}, {}) if load is None else load.on_layers(file, layout.ep)
     ).programs(bubble)
 
 
@@ -327,7 +341,8 @@ class _LayerPasses:
     """
 
     def __init__(self, file: SimaiFile, layout: Layout, ranks: ProgramsBuilder,
-                 machines: Machines | None, sent: int) -> None:
+                 machines: Machines | None, sent: int, loads: LayerLoads) -> None:
+        self._loads = loads
         self._file, self._layout, self._ranks, self._machines = file, layout, ranks, machines
         self._sent = sent if layout.pp > 1 else 0
         self._batches = file.header.get("ga", 1) * file.header.get("vpp", 1) if self._sent else 0
@@ -342,7 +357,7 @@ class _LayerPasses:
             for number, layer in enumerate(self._file.layers):
                 step = layer.weights  # in the group of all ranks, whichever group the file names
                 step = step._replace(group="all" if step.kind else "")
-                self._step(f"{number}.{layer.name}", layer, step, True)
+                self._step(f"{number}.{layer.name}", number, 2, step)
             return self._ranks.programs()
         layers = self._file.layers
         for number in range(len(layers)):
@@ -364,16 +379,18 @@ class _LayerPasses:
         step = layer.forward
         if self._file.policy == POLICIES[1] and 0 < step.nbytes < _LEAST:
             step = step._replace(nbytes=_LEAST)
-        self._step(f"{what}/{number}.{layer.name}", layer, step, True)
+        self._step(f"{what}/{number}.{layer.name}", number, 0, step)
 
     def _gradients(self, number: int) -> None:
         layer = self._file.layers[number]
-        self._step(f"inputs/{number}.{layer.name}", layer, layer.inputs, True)
-        self._step(f"weights/{number}.{layer.name}", layer, layer.weights, False)
+        self._step(f"inputs/{number}.{layer.name}", number, 1, layer.inputs)
+        self._step(f"weights/{number}.{layer.name}", number, 2, layer.weights, blocks=False)
 
-    def _step(self, name: str, layer: SimaiLayer, step: SimaiStep, blocks: bool) -> None:
-        """Compute, then begin a collective."""
-        self._ranks.compute(f"{name}/compute", step.compute_ns)
+    def _step(self, name: str, number: int, column: int, step: SimaiStep, *, blocks: bool = True
+              ) -> None:
+        """Compute, then begin a collective: a step of a column (`COLUMNS`) of a layer."""
+        update_ns, loads = self._file.layers[number].update_ns, self._loads
+        self._ranks.compute(f"{name}/compute", step.compute_ns, loads.work.get((number, column)))
         if not step.kind:
             return
         label = f"{name}/{step.group} {step.kind}"
@@ -382,12 +399,13 @@ class _LayerPasses:
             ranks = self._layout.size(step.group)
             fixed = fixed_ns(step, ranks)
             if fixed is not None:
-                self._ranks.wait(label, (fixed + layer.update_ns) / 1e9, step.group, blocks=blocks)
+                self._ranks.wait(label, (fixed + update_ns) / 1e9, step.group, blocks=blocks)
                 return
             if ranks > 1 and step.nbytes:
                 part = self._machines.rate(step, self._layout)[1]
         self._ranks.collective(label, step.kind, step.group, step.nbytes, factor=1 / part,
-                               late_ns=layer.update_ns, blocks=blocks)
+                               late_ns=update_ns, blocks=blocks,
+                               exchange=loads.exchanges.get((number, column)))
 
     def _send(self, what: str, done: int, stages: int) -> None:
         """Send the activations due after some layers, spread evenly over all layers."""
