@@ -7,6 +7,7 @@ type is one that the reader expects, and declares nothing in the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from netsim.errors import TraceError
 
 #: The deepest nesting.
 _MOST_DEPTH = 1000
+
+#: Blank lines and comments before the declaration of XML, which the parser wants first.
+_LATE = re.compile(rb"((?>\s+|<!--.*?-->)+)(<\?xml\s.*?\?>)", re.DOTALL)
 
 
 @dataclass
@@ -79,9 +83,11 @@ def root_name(path: str | Path) -> str:
 
 
 def xml_bytes(path: str | Path) -> bytes:
-    """Read the bytes of a file; raise a `TraceError` if that fails."""
+    """Read the bytes of a file, whose declaration comes first; raise a `TraceError` if it fails."""
     try:
-        return read_bytes(path)
+        data = read_bytes(path)
+        late = _LATE.match(data)
+        return data if late is None else late[2] + late[1] + data[late.end():]
     except (OSError, ValueError) as error:
         raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
                          path) from error
