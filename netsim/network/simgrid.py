@@ -130,7 +130,7 @@ def _check_names(root: Element) -> None:
             continue
         if kind not in _READ:
             element.refuse(unknown_name("element of a zone", kind, list(_READ)[1:]))
-        for name in element.attributes.keys() - _READ[kind]:
+        for name in sorted(element.attributes.keys() - _READ[kind]):
             element.refuse(unknown_name(f"attribute of <{kind}>", name, sorted(_READ[kind])))
         every += element.children
 
@@ -296,7 +296,7 @@ class Platform:
         prefix, suffix = element.text("prefix"), element.text("suffix")
         router = element.text("router_id", "") or f"{prefix}{zone.name}_router{suffix}"
         self._add_point(element, router, zone, is_host=False)
-        if element.attributes.get("bb_bw"):
+        if any(element.text(key, "").strip("0s.") for key in ("bb_bw", "bb_lat")):
             self._add_backbone(element, zone, f"{zone.name}_backbone", "bb_bw", "bb_lat")
 
     def _add_row(self, element: Element, zone: _Zone) -> None:

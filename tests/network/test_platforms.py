@@ -50,7 +50,7 @@ NESTED = HEAD + """<AS id="world" routing="Full">
 </AS></platform>
 """
 
-#: A cluster as a zone: a host with a link in each direction, one with a link for both, and cabinets.
+#: A cluster as a zone: a host with a link in each direction, one with a link for both, a cabinet.
 CLUSTER = HEAD + """<zone id="world" routing="full">
 <zone id="z" routing="Cluster">
 <backbone id="bb" bandwidth="4MBps" latency="500us"/> <router id="r"/>
@@ -238,8 +238,8 @@ REFUSED = {
     "an old host": ('speed="1Gf"', 'power="1Gf"', 5, "unknown attribute of <host> 'power'"),
     "a bypass": ('<route src="a" dst="b"', '<bypassRoute src="a" dst="c"/><route src="a" dst="b"',
                  11, "element of a zone 'bypassRoute'"),
-    "a row": ("<link id", '<cabinet id="c" prefix="" suffix="" radical="1" bw="1" lat="1"/><link id',
-              6, "<cabinet> must stand in a zone with routing='Cluster'"),
+    "a row": ("<link", '<cabinet id="c" prefix="" suffix="" radical="1" bw="1" lat="1"/><link', 6,
+              "<cabinet> must stand in a zone with routing='Cluster'"),
     "an element": ("<link id", "<peer id", 6, "element of a zone 'peer'; choose from: host"),
     "two roots": ("</zone>", '</zone><zone id="y" routing="Full"/>', 3, "one zone or cluster"),
     "declarations": ('"https://simgrid.org/simgrid.dtd"', '"x" [<!ENTITY a "b">]', 2,
@@ -262,6 +262,7 @@ def test_clusters_that_are_refused(read):
             ("0-1,7", "0-", "radical must list numbers and ranges"),
             ("0-1,7", "3-1", "the range '3-1' of the radical is empty"),
             ("0-1,7", "0-999999999", "limit of 1,000,000 hosts"),
+            ('bb_bw="4MBps"', "", "<cluster> has no attribute 'bb_bw'"),
             ("bb_lat", 'topology="TORUS" bb_lat', "topology='TORUS' is not read"),
             ("bb_lat", 'bb_sharing_policy="FATPIPE" bb_lat', "'left_backbone' is a FATPIPE"),
             ("bb_lat", 'bb_sharing_policy="SPLITDUPLEX" bb_lat', "must be SHARED"),
