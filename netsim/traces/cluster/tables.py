@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.files import open_bytes, open_text
+from netsim.base.files import open_text, open_unpacked
 from netsim.base.units import decimal
 from netsim.errors import TraceError
 from netsim.traces.files import (
@@ -243,7 +243,7 @@ def locating(path: str | Path) -> Iterator[None]:
 
 def _undecodable(path: str | Path) -> Problem:
     """Find the first line that is not UTF-8; the decoder knows only its position in a block."""
-    with open_bytes(path) as file:
+    with open_unpacked(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode("utf-8")
