@@ -474,9 +474,9 @@ def simgrid(file: str | Path, *, name: str | None = None) -> PlatformNetwork:
 
     Hosts are those of the file, in its order. A ``SHARED`` link is one link for both directions,
     and a ``SPLITDUPLEX`` one two, with ``_UP`` and ``_DOWN`` after its name. Zones may be nested,
-    and are routed by ``Full``, ``Floyd`` or ``Dijkstra``; a ``<cluster>`` is read if it is flat. Of
-    equally short paths, SimGrid may take another one. Speeds of hosts are ignored, and flows from a
-    host to itself are free.
+    and are routed by ``Full``, ``Floyd``, ``Dijkstra`` or ``Cluster``; a ``<cluster>`` is read if
+    it is flat. Of equally short paths, SimGrid may take another one. Speeds of hosts are ignored,
+    and flows from a host to itself are free.
 
     Parameters
     ----------
@@ -489,6 +489,11 @@ def simgrid(file: str | Path, *, name: str | None = None) -> PlatformNetwork:
     TraceError
         If the file cannot be read or is invalid, with the line; or if it holds what netsim does not
         have, such as Vivaldi's coordinates, or a ``FATPIPE`` between two hosts.
+
+    Warns
+    -----
+    NetsimWarning
+        If profiles of hosts, or settings of SimGrid's network model, are left out.
     """
     path = Path(as_path(file, "file"))
     platform = Platform(path)
