@@ -57,9 +57,9 @@ class _Table(NamedTuple):
             self.refuse(key, f": {unknown_name(what, value, known)}")
         return value
 
-    def count(self) -> int:
+    def number(self) -> int:
         """Return the count of an instance or a component."""
-        value = self.fields.get("count")
+        value: Any = self.fields.get("count")
         if not is_whole(value) or int(value) < 0:
             self.must_be("count", "a whole number of at least 0")
         self.limit("hosts", int(value), "count")
@@ -122,7 +122,7 @@ class Infrastructure:
 
     def _numbers(self, counted: _Table) -> range:
         """Return the numbers of an instance or a component, of which all nodes are made."""
-        numbers = range(counted.count())
+        numbers = range(counted.number())
         self._expanded += len(numbers)
         check_limit("hosts", self._expanded, counted.path, where="instances and components")
         return numbers
@@ -205,7 +205,7 @@ class Infrastructure:
         name, given = match.groups()
         if name not in known:
             point.refuse(key, f": {unknown_name(key, name, known)}")
-        count = known[name].count()
+        count = known[name].number()
         bounds = [int(each) if each else None for each in (given or ":").split(":")]
         one = len(bounds) == 1
         if any(each is not None and each not in range(-count, count + 1 - one)
@@ -218,7 +218,8 @@ class Infrastructure:
     def _link(self, edge: _Table, links: Mapping[str, _Table]) -> tuple[float, float]:
         """Return the rate and the latency of the link of an edge."""
         name = edge.text("link")
-        rate, latency = (_quantity(links.get(name), *each) for each in (
+        link = links.get(name, edge._replace(fields={}))
+        rate, latency = (_quantity(link, *each) for each in (
             ("bandwidth", _RATES, 1e-18), ("latency", _TIMES, 0.0)))
         if rate is None:
             given = self._capacity
@@ -231,11 +232,10 @@ class Infrastructure:
         return rate, latency or 0.0
 
 
-def _quantity(link: _Table | None, key: str, units: Mapping[str, float], least: float
-              ) -> float | None:
+def _quantity(link: _Table, key: str, units: Mapping[str, float], least: float) -> float | None:
     """Return a physical property of a link in base units, if it is given in a known unit."""
     for field in ("physical", key):
-        if link is None or link.fields.get(field) is None:
+        if link.fields.get(field) is None:
             return None
         link = link.table(field)
     unit = link.fields.get("choice", next((each for each in units if each in link.fields), None))
