@@ -2,6 +2,7 @@
 
 import ast
 import codecs
+import gzip
 import os
 import shutil
 import socket
@@ -167,6 +168,13 @@ def test_a_byte_order_mark_changes_nothing(format):
     folder, reader, path = format
     without = reader(folder)
     path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    assert reader(folder) == without
+
+
+def test_gzip_changes_nothing(format):
+    folder, reader, path = format
+    without = reader(folder)
+    path.write_bytes(gzip.compress(codecs.BOM_UTF8 + path.read_bytes(), mtime=0))
     assert reader(folder) == without
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import codecs
 import errno
 import hashlib
+import io
 import os
 import secrets
 import stat
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -40,6 +42,9 @@ _confinements: ContextVar[tuple[tuple[tuple[Path, ...], frozenset[Path]], ...]] 
 
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
           stat.S_IFSOCK: "a socket"}
+
+#: How files begin that gzip has compressed, and how much of them is unpacked at once.
+_GZIP, _BLOCK = b"\x1f\x8b", 1 << 16
 
 
 @contextmanager
@@ -88,13 +93,47 @@ def _allowed(path: str | Path) -> str | Path:
 
 
 def open_text(path: str | Path, newline: str | None = None) -> TextIO:
-    """Open a UTF-8 file for reading, skipping a byte-order mark; `newline` is as for `open`."""
-    return open(_allowed(path), encoding="utf-8-sig", newline=newline)
+    """Open a UTF-8 file for reading, skipping a byte-order mark; `newline` is as for `open`.
+
+    As all texts, it may be compressed by gzip.
+    """
+    return io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig", newline=newline)
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
     """Open a file for reading bytes."""
     return open(_allowed(path), "rb")
+
+
+def open_unpacked(path: str | Path) -> BinaryIO:
+    """Open a file for reading bytes; if gzip has compressed it, those that it stands for."""
+    file = open_bytes(path)
+    packed = file.read(len(_GZIP)) == _GZIP
+    file.seek(0)
+    if not packed:
+        return file
+    with file:
+        return io.BytesIO(_unpacked(file.read(), path))
+
+
+def _unpacked(data: bytes, path: str | Path) -> bytes:
+    """Decompress gzip data, up to the limit; raise an `OSError` if they are damaged."""
+    from netsim.base.limits import check_limit, most  # which load NumPy
+
+    unpacking, made = zlib.decompressobj(zlib.MAX_WBITS | 16), bytearray()
+    limit = most("bytes")
+    for at in range(0, len(data), _BLOCK):
+        block = data[at:at + _BLOCK]
+        try:
+            made += unpacking.decompress(block, limit + 1 - len(made))
+        except zlib.error as error:
+            raise OSError(errno.EINVAL, f"damaged gzip, in bytes {at} to {at + len(block) - 1}: "
+                                        f"{error}", os.fspath(path)) from error
+        check_limit("bytes", len(made), Path(path), where="unpacked so far")
+    if not unpacking.eof:
+        raise OSError(errno.EINVAL, f"damaged gzip: it ends too early, after {len(data)} bytes",
+                      os.fspath(path))
+    return bytes(made)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -105,7 +144,8 @@ def read_bytes(path: str | Path) -> bytes:
 
 def read_text(path: str | Path) -> str:
     r"""Read the text of a UTF-8 file, without a byte-order mark, and with ``\n`` as line ends."""
-    text = read_bytes(path).removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    with open_unpacked(path) as file:
+        text = file.read().removeprefix(codecs.BOM_UTF8).decode("utf-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from netsim.base.files import open_bytes, open_text, refusal
+from netsim.base.files import open_text, open_unpacked, refusal
 from netsim.base.files import read_bytes as bytes_of
 from netsim.base.files import read_text as text_of
 from netsim.base.values import as_path, is_number
@@ -83,7 +83,7 @@ def locating(path: str | Path) -> Iterator[None]:
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror or error}", path) from error
     except UnicodeDecodeError as error:  # of a file read in blocks, it has the place in a block
-        with open_bytes(path) as file:
+        with open_unpacked(path) as file:
             for number, line in enumerate(file, 1):
                 decoded(line, path, number)
         raise TraceError("is not UTF-8", path) from error

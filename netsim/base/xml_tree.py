@@ -7,6 +7,7 @@ type is one that the reader expects, and declares nothing in the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from netsim.errors import TraceError
 
 #: The deepest nesting.
 _MOST_DEPTH = 1000
+
+#: Blank lines and comments before the declaration of XML, which the parser wants first.
+_LATE = re.compile(rb"((?>\s+|<!--.*?-->)+)(<\?xml\s.*?\?>)", re.DOTALL)
 
 
 @dataclass
@@ -68,8 +72,14 @@ def root_name(path: str | Path) -> str:
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
     with suppress(StopIteration, ValueError, LookupError, expat.ExpatError):
-        parser.Parse(read_bytes(path), True)
+        parser.Parse(_declared_first(read_bytes(path)), True)
     return found[0] if found else ""
+
+
+def _declared_first(data: bytes) -> bytes:
+    """Move the declaration to the front; lines keep their numbers."""
+    late = _LATE.match(data)
+    return data if late is None else late[2] + late[1] + data[late.end():]
 
 
 def parse_xml(data: bytes, path: Path, *, doctype: str | None = None) -> Element:
@@ -105,7 +115,7 @@ def parse_xml(data: bytes, path: Path, *, doctype: str | None = None) -> Element
     parser.ExternalEntityRefHandler = refuse
     parser.SkippedEntityHandler = refuse
     try:
-        parser.Parse(data, True)
+        parser.Parse(_declared_first(data), True)
     except expat.ExpatError as error:
         raise TraceError(f"is not XML: {expat.ErrorString(error.code)}", path, error.lineno
                          ) from error

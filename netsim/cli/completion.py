@@ -60,8 +60,8 @@ _PICTURES = ("bars", "cdf", "classes", "gantt", "gpus", "scatter", "slowdown", "
              "usage", "utilisation")
 
 #: Endings of files of networks, and of workloads.
-NETWORK_FILES = (".toml", ".graphml", ".gml", ".json", ".topo", ".txt", ".xml")
-WORKLOAD_FILES = (".toml", ".json", ".csv", ".txt", ".parquet", ".cm", ".et", ".swf")
+NETWORK_FILES = (".toml", ".graphml", ".gml", ".json", ".topo", ".txt", ".xml", ".yaml", ".yml")
+WORKLOAD_FILES = (".toml", ".json", ".csv", ".txt", ".parquet", ".cm", ".et", ".swf", ".gz")
 
 #: Keys of an experiment whose values are names.
 _VALUES = {"allocator": "allocators", "scheduler": "schedulers", "placement": "placements",

@@ -54,7 +54,8 @@ _CHANGED = re.compile(r"(.*) \((\w+=.*)\)", re.DOTALL)
 
 #: Kinds of the files of other simulators, by suffix; those of graphs have a kind of their own. XML
 #: whose root is a platform is SimGrid's.
-_KINDS = {".topo": "htsim", ".txt": "hpcc", ".xml": "nccl"}
+_KINDS = {".topo": "htsim", ".txt": "hpcc", ".xml": "nccl", ".yaml": "infragraph",
+          ".yml": "infragraph"}
 
 #: Kinds in files of edge-clouds, which `netsim.edge` reads.
 _EDGE = ("edge-servers", "edge-listed")
@@ -79,8 +80,8 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     ----------
     source : path-like or str
         A TOML file with a ``kind`` and its options; a graph, as GraphML, GML or JSON with
-        ``nodes`` and ``links``, see `from_networkx`; an infrastructure of InfraGraph, as JSON with
-        ``devices`` and ``instances``; a JSON instance with ``hosts`` and
+        ``nodes`` and ``links``, see `from_networkx`; an infrastructure of InfraGraph, as YAML or
+        as JSON with ``devices`` and ``instances``; a JSON instance with ``hosts`` and
         ``port_capacity_bytes_per_s``, or ``egress_capacity_bytes_per_s`` and
         ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; the files of other
         simulators, by suffix: ``.topo`` of htsim, ``.txt`` of the HPCC simulator and SimAI,
@@ -170,7 +171,8 @@ def _describe(path: Path) -> dict[str, Any]:
         instance = parse_json(read_text(path), path)
         if isinstance(instance, Mapping) and "nodes" in instance and "hosts" not in instance:
             return {"kind": "graph", "file": path}
-        if isinstance(instance, Mapping) and {"devices", "instances"} <= instance.keys():
+        if isinstance(instance, Mapping) and (
+                "infrastructure" in instance or {"devices", "instances"} <= instance.keys()):
             return {"kind": "infragraph", "file": path}
         return {"name": path.stem} | _from_instance(instance, path)
     description = {"name": path.stem} | read_toml(path)

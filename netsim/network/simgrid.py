@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,7 @@ from netsim.base.reading import in_file
 from netsim.base.units import is_digits, parse_rate, parse_seconds
 from netsim.base.values import as_path
 from netsim.base.xml_tree import Element, read_xml
-from netsim.errors import InputError, TraceError, UnitError, unknown_name
+from netsim.errors import InputError, NetsimWarning, TraceError, UnitError, unknown_name
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
@@ -27,15 +28,37 @@ from netsim.network.wired import takes_wire
 #: The root of a platform's file, and its document type.
 ROOT = "platform"
 
-_ZONES = ("zone", "AS")
+#: The elements that are read, with the attributes that SimGrid knows.
+_READ = {kind: frozenset(names.split()) for kind, names in {
+    ROOT: "version",
+    "host": "id speed core pstate coordinates speed_file availability_file state_file",
+    "router": "id coordinates", "zone": "id routing",
+    "link": "id bandwidth latency sharing_policy bandwidth_file latency_file state_file",
+    "route": "src dst symmetrical", "zoneRoute": "src dst gw_src gw_dst symmetrical",
+    "link_ctn": "id direction", "host_link": "id up down", "backbone": "id bandwidth latency",
+    "cluster": "id prefix suffix radical speed core bw lat sharing_policy topology topo_parameters"
+               " bb_bw bb_lat bb_sharing_policy router_id limiter_link loopback_bw loopback_lat",
+    "cabinet": "id prefix suffix radical speed bw lat",
+    "config": "id", "trace_connect": "kind trace element"}.items()}
 
-_ZONE_ROUTES = ("zoneRoute", "ASroute")
+#: Elements by their former names.
+_FORMER = {"AS": "zone", "ASroute": "zoneRoute"}
 
-#: Elements that say nothing about the network.
-_IGNORED = {"prop", "config", "disk", "storage", "storage_type", "mount", "process", "actor"}
+#: Elements that say nothing about the network, such as a trace until it is connected.
+_IGNORED = ("prop", "disk", "storage", "storage_type", "mount", "process", "actor", "trace")
 
-#: How zones find routes: from the list that they give, or by a search for the fewest links.
-_ROUTING = ("Full", "None", "Floyd", "Dijkstra", "DijkstraCache")
+_ROUTES = ("route", "zoneRoute")
+
+#: How zones find routes: in the list that they give, over a hub, or by a search for the fewest
+#: links.
+_ROUTING = {name.lower(): name for name in (
+    "Full", "None", "Floyd", "Dijkstra", "DijkstraCache", "Cluster")}
+
+#: The middle of a cluster, to which its hosts have routes.
+_HUB = ""
+
+#: What is read after all else in a zone.
+_LAST = {"host_link": 1, "backbone": 2}
 
 #: What sharing policies add to the name of a link: one for both directions, or one for each. Routes
 #: between hosts must not cross links of the last one, on which flows do not slow each other down.
@@ -45,9 +68,8 @@ _ENDS = {"SHARED": ("",), "SPLITDUPLEX": ("_UP", "_DOWN"), "FULLDUPLEX": ("_UP",
 #: The deepest nesting of zones, as each level can double the length of a path.
 _MOST_NESTED = 10
 
-_BYTES = re.compile(r"Bps$")
-
-_NO_UNIT = re.compile(r"(?<=[\d.])$")
+#: Units that netsim writes in another way, and numbers without one.
+_RATE, _MINUTES, _NO_UNIT = map(re.compile, (r"Bps$|(?<=[\d.])$", r"(?<=[\d.])m$", r"(?<=[\d.])$"))
 
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
@@ -78,9 +100,6 @@ class _Zone:
     outer: tuple[_Zone, ...]  #: the zones around it, from the root
     points: set[str] = field(default_factory=set)
     routes: dict[tuple[str, str], _Route] = field(default_factory=dict)
-    #: In a cluster: the link of each host, and the backbone.
-    ports: dict[str, _Link] = field(default_factory=dict)
-    backbone: list[int] = field(default_factory=list)
 
     @property
     def chain(self) -> tuple[_Zone, ...]:
@@ -96,6 +115,25 @@ class _Zone:
             graph.add_edge(start, end, weight=len(route.links))
         return graph
 
+    def join(self, point: str, up: list[int], down: list[int]) -> None:
+        """Add the routes from a point of a cluster to its hub and back."""
+        self.routes[point, _HUB] = _Route(point, up, _HUB)
+        self.routes[_HUB, point] = _Route(_HUB, down, point)
+
+
+def _check_names(root: Element) -> None:
+    """Give elements their present names, and refuse those and attributes that are not read."""
+    every = [root]
+    for element in every:
+        element.name = kind = _FORMER.get(element.name, element.name)
+        if kind in _IGNORED:
+            continue
+        if kind not in _READ:
+            element.refuse(unknown_name("element of a zone", kind, list(_READ)[1:]))
+        for name in sorted(element.attributes.keys() - _READ[kind]):
+            element.refuse(unknown_name(f"attribute of <{kind}>", name, sorted(_READ[kind])))
+        every += element.children
+
 
 class Platform:
     """The hosts, links and zones of a platform's file."""
@@ -110,54 +148,77 @@ class Platform:
         self._zones: dict[str, _Zone] = {}
         self._links: dict[str, _Link] = {}
         self._fatpipes: set[str] = set()
+        self._left_out: list[str] = []
         root = read_xml(path, doctype=ROOT)
         if root.name != ROOT:
             root.refuse(f"is not a platform of SimGrid: the root must be <{ROOT}>, not "
                         f"<{root.name}>")
-        zones = [each for each in root.children if each.name not in _IGNORED]
-        if len(zones) != 1:
-            root.refuse(f"<{ROOT}> must hold one zone or cluster, not {len(zones)}")
-        self._read(zones[0], ())
+        _check_names(root)
+        zones = sum(each.name in ("zone", "cluster") for each in root.children)
+        if zones != 1:
+            root.refuse(f"<{ROOT}> must hold one zone or cluster, not {zones}")
+        for element in root.children:
+            self._read(element, None)
         for zone in self._zones.values():
-            for element in zone.element.named("route", *_ZONE_ROUTES):
+            for element in zone.element.named(*_ROUTES):
                 self._read_route(zone, element)
+        if self._left_out:
+            some = ", ".join(self._left_out[:3]) + ", ..." * (len(self._left_out) > 3)
+            warnings.warn(NetsimWarning(f"is read without: {some}", path), stacklevel=4)
 
     # Hosts, routers, links and zones.
 
-    def _read(self, element: Element, outer: tuple[_Zone, ...]) -> None:
-        """Read a zone, or what stands in one."""
+    def _read(self, element: Element, zone: _Zone | None) -> None:
+        """Read a part of the file or of a zone; routes are read when all points are known."""
         kind = element.name
-        if kind in _ZONES:
-            self._read_zone(element, outer)
+        if kind == "zone":
+            self._read_zone(element, zone)
         elif kind == "cluster":
-            self._read_cluster(element, outer)
-        elif not outer:
+            self._read_cluster(element, zone)
+        elif kind == "config":
+            self._left_out += [f"{each.text('id')}={each.text('value')}" for each in
+                               element.named("prop") if each.text("id").startswith("network/")]
+        elif kind == "trace_connect":
+            what = f"{element.text('kind', 'HOST_AVAIL')} of {element.text('element')!r}"
+            if not what.startswith(("HOST_AVAIL", "SPEED")):
+                self._refuse_profile(element, what)
+            self._left_out.append(what)
+        elif kind in (*_ROUTES, *_IGNORED):
+            return
+        elif zone is None:
             element.refuse(f"<{kind}> must stand in a zone")
         elif kind in ("host", "router"):
-            self._add_point(element, element.text("id"), outer[-1], is_host=kind == "host")
+            self._add_point(element, element.text("id"), zone, is_host=kind == "host")
         elif kind == "link":
             policy = element.text("sharing_policy", "SHARED")
             self._add_link(element, element.text("id"), policy, "bandwidth", "latency")
-        elif kind not in ("route", *_ZONE_ROUTES, *_IGNORED):
-            element.refuse(unknown_name("element of a zone", kind, (
-                "host", "router", "link", "route", "zone", "zoneRoute", "cluster")))
+        elif zone.routing != "Cluster":
+            element.refuse(f"<{kind}> must stand in a zone with routing='Cluster'")
+        elif kind == "host_link":
+            up, down = (self._link(element, element.text(key)) for key in ("up", "down"))
+            zone.join(self._point(element, "id", zone), [up.up], [down.down])
+        elif kind == "cabinet":
+            self._add_row(element, zone)
+        else:
+            self._add_backbone(element, zone, element.text("id"), "bandwidth", "latency")
 
-    def _read_zone(self, element: Element, outer: tuple[_Zone, ...]) -> None:
-        routing = element.text("routing")
-        if routing not in _ROUTING:
-            element.refuse(unknown_name("routing", routing, _ROUTING))
-        if len(outer) >= _MOST_NESTED:
-            element.refuse(f"zones are nested more than {_MOST_NESTED} deep")
+    def _read_zone(self, element: Element, outer: _Zone | None) -> None:
+        given = element.text("routing")
+        routing = _ROUTING.get(given.lower())
+        if routing is None:
+            element.refuse(unknown_name("routing", given, _ROUTING.values()))
         zone = self._add_zone(element, routing, outer)
-        for child in element.children:
-            self._read(child, zone.chain)
+        if len(zone.outer) >= _MOST_NESTED:
+            element.refuse(f"zones are nested more than {_MOST_NESTED} deep")
+        for child in sorted(element.children, key=lambda each: _LAST.get(each.name, 0)):
+            self._read(child, zone)
 
-    def _add_zone(self, element: Element, routing: str, outer: tuple[_Zone, ...]) -> _Zone:
+    def _add_zone(self, element: Element, routing: str, outer: _Zone | None) -> _Zone:
         name = element.text("id")
         self._refuse_twice(element, name)
-        zone = self._zones[name] = _Zone(name, routing, element, outer)
+        zone = self._zones[name] = _Zone(name, routing, element, outer.chain if outer else ())
         if outer:
-            outer[-1].points.add(name)
+            outer.points.add(name)
         return zone
 
     def _refuse_twice(self, element: Element, name: str) -> None:
@@ -169,9 +230,24 @@ class Platform:
         self._refuse_twice(element, name)
         self._home[name] = zone
         zone.points.add(name)
+        self._left_out += [f"{key} of {name!r}" for key in (
+            "speed_file", "availability_file", "state_file") if element.attributes.get(key)]
         if is_host:
             self.hosts.append(name)
             check_limit("hosts", len(self.hosts), self.path, element.line)
+        elif zone.routing == "Cluster":
+            zone.join(name, [], [])
+
+    def _refuse_profile(self, element: Element, what: str) -> NoReturn:
+        element.refuse(f"<{element.name}>: {what} is not read; events of a run change the capacity "
+                       "of links, and let them fail")
+
+    def _point(self, element: Element, key: str, zone: _Zone) -> str:
+        """Return a point of a zone, given by name."""
+        name = element.text(key)
+        if name not in zone.points:
+            element.refuse(unknown_name(f"point of zone {zone.name!r}", name, zone.points))
+        return name
 
     def _add_link(self, element: Element, name: str, policy: str, rate: str, delay: str) -> None:
         """Add a link; `rate` and `delay` name the attributes that describe it."""
@@ -179,12 +255,11 @@ class Platform:
             element.refuse(unknown_name("sharing policy", policy, _ENDS))
         for key in ("bandwidth_file", "latency_file", "state_file"):
             if element.attributes.get(key):
-                element.refuse(f"<{element.name}>: {key} is not read; events of a run change the "
-                               "capacity of links, and let them fail")
+                self._refuse_profile(element, key)
         try:
-            capacity = parse_rate(_NO_UNIT.sub("B/s", _BYTES.sub("B/s", element.text(rate))), rate,
-                                  strict=True)
-            latency = parse_seconds(_NO_UNIT.sub("s", element.text(delay, "0s")), delay)
+            capacity = parse_rate(_RATE.sub("B/s", element.text(rate)), rate, strict=True)
+            latency = parse_seconds(_MINUTES.sub("min", _NO_UNIT.sub("s", element.text(
+                delay, "0s"))), delay)
         except UnitError as error:
             element.refuse(f"<{element.name}>: {error}")
         links = []
@@ -211,55 +286,68 @@ class Platform:
 
     # Clusters.
 
-    def _read_cluster(self, element: Element, outer: tuple[_Zone, ...]) -> None:
+    def _read_cluster(self, element: Element, outer: _Zone | None) -> None:
         """Read a <cluster>: hosts with a link each, and perhaps a backbone between them."""
-        for key, allowed in (("topology", "FLAT"), ("limiter_link", "")):
-            if element.attributes.get(key, allowed) != allowed:
-                element.refuse(f"<cluster>: {key}={element.attributes[key]!r} is not read; only "
-                               "flat clusters without limiters are")
+        if element.text("topology", "FLAT") != "FLAT":
+            element.refuse(f"<cluster>: topology={element.text('topology')!r} is not read; only "
+                           "flat clusters are")
         zone = self._add_zone(element, "Cluster", outer)
+        self._add_row(element, zone)
+        prefix, suffix = element.text("prefix"), element.text("suffix")
+        router = element.text("router_id", "") or f"{prefix}{zone.name}_router{suffix}"
+        self._add_point(element, router, zone, is_host=False)
+        if any(element.text(key, "").strip("0s.") for key in ("bb_bw", "bb_lat")):
+            self._add_backbone(element, zone, f"{zone.name}_backbone", "bb_bw", "bb_lat")
+
+    def _add_row(self, element: Element, zone: _Zone) -> None:
+        """Add the hosts of a <cluster> or <cabinet>, and their links."""
         prefix, suffix = element.text("prefix"), element.text("suffix")
         policy = element.text("sharing_policy", "SPLITDUPLEX")
         for number in self._numbers(element):
-            host, link = f"{prefix}{number}{suffix}", f"{zone.name}_link_{number}"
+            host = f"{prefix}{number}{suffix}"
+            name = f"link_{host}" if element.name == "cabinet" else f"{zone.name}_link_{number}"
             self._add_point(element, host, zone, is_host=True)
-            self._add_link(element, link, policy, "bw", "lat")
-            zone.ports[host] = self._link(element, link)
-        router = element.text("router_id", "") or f"{prefix}{zone.name}_router{suffix}"
-        self._add_point(element, router, zone, is_host=False)
-        if element.attributes.get("bb_bw"):
-            link = f"{zone.name}_backbone"
-            policy = element.text("bb_sharing_policy", "SHARED")
-            self._add_link(element, link, policy, "bb_bw", "bb_lat")
-            backbone = self._link(element, link)
-            if backbone.up != backbone.down:
-                element.refuse("<cluster>: bb_sharing_policy must be SHARED")
-            zone.backbone.append(backbone.up)
+            self._add_link(element, name, policy, "bw", "lat")
+            link, limiter = self._link(element, name), []
+            if element.attributes.get("limiter_link"):
+                limiter = [len(self.link_names)]
+                self._add_link(element, f"{name}_limiter", "SHARED", "limiter_link", "")
+            zone.join(host, [*limiter, link.up], [link.down, *limiter])
+
+    def _add_backbone(self, element: Element, zone: _Zone, name: str, rate: str, delay: str
+                      ) -> None:
+        """Add the link between the hosts of a cluster, also on their way to its router."""
+        self._add_link(element, name, element.text("bb_sharing_policy", "SHARED"), rate, delay)
+        backbone = self._link(element, name)
+        if backbone.up != backbone.down:
+            element.refuse("<cluster>: bb_sharing_policy must be SHARED")
+        for (_, end), route in zone.routes.items():
+            if route.links:
+                route.links.insert(len(route.links) if end == _HUB else 0, backbone.up)
 
     def _numbers(self, element: Element) -> Iterator[int]:
-        """Yield the numbers of a cluster's hosts: its radical, such as ``0-3,8``."""
-        for part in element.text("radical").split(","):
+        """Yield the numbers of a row of hosts: its radical, such as ``0-3,8``."""
+        kind, radical = element.name, element.text("radical")
+        for part in radical.split(","):
             found = _RANGE.fullmatch(part.strip())
             if found is None:
-                element.refuse("<cluster>: radical must list numbers and ranges, as '0-3,8', not "
-                               f"{element.text('radical')!r}")
+                element.refuse(f"<{kind}>: radical must list numbers and ranges, as '0-3,8', not "
+                               f"{radical!r}")
             first, last = int(found[1]), int(found[2] or found[1])
             if last < first:
-                element.refuse(f"<cluster>: the range {part.strip()!r} of the radical is empty")
+                element.refuse(f"<{kind}>: the range {part.strip()!r} of the radical is empty")
             check_limit("hosts", len(self.hosts) + last - first + 1, self.path, element.line)
             yield from range(first, last + 1)
 
     # Routes.
 
     def _read_route(self, zone: _Zone, element: Element) -> None:
-        src, dst = ends = element.text("src"), element.text("dst")
+        src, dst = (self._point(element, key, zone) for key in ("src", "dst"))
         if src == dst:  # flows from a host to itself are free
             return
-        for end in ends:
-            if end not in zone.points:
-                element.refuse(unknown_name(f"point of zone {zone.name!r}", end, zone.points))
-        begin, end = (self._gateway(element, point, key)
-                      for point, key in zip(ends, ("gw_src", "gw_dst"), strict=True))
+        if zone.routing == "Cluster":
+            element.refuse(f"<{element.name}>: a cluster has no routes but its <host_link>")
+        begin, end = self._gateway(element, src, "gw_src"), self._gateway(element, dst, "gw_dst")
         links = [self._crossed(each) for each in element.named("link_ctn")]
         if not links:
             element.refuse(f"<{element.name}>: the route from {src!r} to {dst!r} has no "
@@ -267,17 +355,13 @@ class Platform:
         symmetrical = element.text("symmetrical", "YES").upper()
         if symmetrical not in ("YES", "NO"):
             element.refuse(f"<{element.name}>: symmetrical must be YES or NO, not {symmetrical!r}")
-        self._add_route(zone, element, ends, _Route(begin, [each.up for each in links], end))
+        ways = [(src, dst, _Route(begin, [each.up for each in links], end))]
         if symmetrical == "YES":
-            back = [each.down for each in reversed(links)]
-            self._add_route(zone, element, (dst, src), _Route(end, back, begin))
-
-    def _add_route(self, zone: _Zone, element: Element, ends: tuple[str, str], route: _Route
-                   ) -> None:
-        if ends in zone.routes:
-            element.refuse(f"the route from {ends[0]!r} to {ends[1]!r} is there twice; routes "
-                           "lead both ways unless symmetrical='NO'")
-        zone.routes[ends] = route
+            ways.append((dst, src, _Route(end, [each.down for each in reversed(links)], begin)))
+        for start, goal, route in ways:
+            if zone.routes.setdefault((start, goal), route) is not route:
+                element.refuse(f"the route from {start!r} to {goal!r} is there twice; routes lead "
+                               "both ways unless symmetrical='NO'")
 
     def _gateway(self, element: Element, point: str, key: str) -> str:
         """The host or router at which a route meets a point: the point, or a zone's gateway."""
@@ -314,19 +398,18 @@ class Platform:
 
     def _between(self, zone: _Zone, start: str, end: str) -> _Route:
         """Return the route between two points of a zone."""
+        points = [start, end]
         if zone.routing == "Cluster":
-            up, down = (zone.ports.get(point, ()) for point in (start, end))  # the router has none
-            return _Route(start, [*up[:1], *zone.backbone, *down[1:]], end)
-        if zone.routing in ("Full", "None"):
-            return zone.routes.get((start, end)) or self._refuse_route(zone, start, end)
-        try:
+            points.insert(1, _HUB)
+        elif zone.routing not in ("Full", "None") and nx.has_path(zone.graph, start, end):
             points = nx.dijkstra_path(zone.graph, start, end)
-        except nx.NetworkXNoPath:
-            self._refuse_route(zone, start, end)
-        legs = [zone.routes[pair] for pair in pairwise(points)]
+        legs = [zone.routes.get(pair) or self._refuse_route(zone, start, end)
+                for pair in pairwise(points)]
         links = list(legs[0].links)
         for before, after in pairwise(legs):
             links += [*self.route(before.end, after.begin), *after.links]
+        if zone.routing == "Cluster":  # whose links are crossed once, such as the backbone
+            links = list(dict.fromkeys(links))
         return _Route(legs[0].begin, links, legs[-1].end)
 
     def _refuse_route(self, zone: _Zone, start: str, end: str) -> NoReturn:
@@ -391,9 +474,9 @@ def simgrid(file: str | Path, *, name: str | None = None) -> PlatformNetwork:
 
     Hosts are those of the file, in its order. A ``SHARED`` link is one link for both directions,
     and a ``SPLITDUPLEX`` one two, with ``_UP`` and ``_DOWN`` after its name. Zones may be nested,
-    and are routed by ``Full``, ``Floyd`` or ``Dijkstra``; a ``<cluster>`` is read if it is flat. Of
-    equally short paths, SimGrid may take another one. Speeds of hosts are ignored, and flows from a
-    host to itself are free.
+    and are routed by ``Full``, ``Floyd``, ``Dijkstra`` or ``Cluster``; a ``<cluster>`` is read if
+    it is flat. Of equally short paths, SimGrid may take another one. Speeds of hosts are ignored,
+    and flows from a host to itself are free.
 
     Parameters
     ----------
@@ -406,6 +489,11 @@ def simgrid(file: str | Path, *, name: str | None = None) -> PlatformNetwork:
     TraceError
         If the file cannot be read or is invalid, with the line; or if it holds what netsim does not
         have, such as Vivaldi's coordinates, or a ``FATPIPE`` between two hosts.
+
+    Warns
+    -----
+    NetsimWarning
+        If profiles of hosts, or settings of SimGrid's network model, are left out.
     """
     path = Path(as_path(file, "file"))
     platform = Platform(path)

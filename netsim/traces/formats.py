@@ -215,14 +215,15 @@ def read_workload(
         the ``format``, its options, and the data ``file``, relative to the ``.toml`` file. Not
         given for formats that generate a workload.
     format : str, optional
-        A name of `FORMATS`. By default, it is inferred from the suffix: ``"json"`` for ``.json``,
-        ``"flows"`` for ``.parquet``, ``"htsim"`` for ``.cm``, ``"chakra"`` for ``.et``,
-        ``"swf"`` for ``.swf``. For ``.csv`` and ``.txt``, it depends on the contents, too. Files
-        that begin like those of SimAI and AICB are read as ``"simai"``. Other ``.csv`` files are
-        read as ``"flows"`` if they have the columns ``src`` and ``dst``, or if options name such
-        columns, and as ``"tiresias"`` if they have columns of that format; an error says what other
-        tables look like, and gives the call that reads them. Other ``.txt`` files are read as
-        ``"hpcc"`` if they begin with a number alone and then flows, else as ``"coflow-benchmark"``.
+        A name of `FORMATS`. By default, it is inferred from the suffix, before ``.gz`` if gzip has
+        compressed a text: ``"json"`` for ``.json``, ``"kineto"`` for ``.json.gz``, ``"flows"`` for
+        ``.parquet``, ``"htsim"`` for ``.cm``, ``"chakra"`` for ``.et``, ``"swf"`` for ``.swf``. For
+        ``.csv`` and ``.txt``, it depends on the contents, too. Files that begin like those of SimAI
+        and AICB are read as ``"simai"``. Other ``.csv`` files are read as ``"flows"`` if they have
+        the columns ``src`` and ``dst``, or if options name such columns, and as ``"tiresias"`` if
+        they have columns of that format; an error says what other tables look like, and gives the
+        call that reads them. Other ``.txt`` files are read as ``"hpcc"`` if they begin with a
+        number alone and then flows, else as ``"coflow-benchmark"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options
@@ -316,7 +317,7 @@ SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".c
 #: Suffixes of texts, whose format depends on what they hold.
 _TEXTS = (".csv", ".txt")
 
-#: The only format whose files are compressed.
+#: What only profiles of PyTorch end in; other texts may be compressed by gzip, too.
 _OF_KINETO = ".json.gz"
 
 #: What the first word of files of SimAI and AICB begins with.
@@ -333,7 +334,7 @@ def _inferred(path: Path | None, options: Mapping[str, Any]) -> str:
         raise InputError(f"give a file, a ready-made workload's name, or a format: {listed}")
     if path.name.lower().endswith(_OF_KINETO):
         return "kineto"
-    suffix = path.suffix.lower()
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix not in SUFFIXES:
         _refuse_unknown(path, header_of(path), table=False)
         raise InputError(f"{path}: no format has the suffix {path.suffix!r}; give one of: "

@@ -1,10 +1,11 @@
 """Infrastructures of InfraGraph: the graph that they amount to, and what is refused."""
 
 import json
+import sys
 
 import pytest
 
-from netsim.errors import InputError, TraceError
+from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.network import read_network
 
 
@@ -112,30 +113,87 @@ def test_a_slice_with_a_step(read):
     assert net.link("host.1.card.0.port.0->leaf.0.port.4")
 
 
+def test_slices_are_those_of_python(read):
+    """The last port of a card, and the ports of the switch in turn from the end."""
+    document = changed(["edges", 0, "ep1", "component"], "card[:].port[-1]")
+    document["edges"][0]["ep2"]["component"] = "port[:1:-2]"
+    net = read(document)
+    assert net.link("host.0.card.0.port.1->leaf.0.port.5")
+    assert net.link("host.1.card.0.port.1->leaf.0.port.3")
+
+
+def test_the_graph_of_the_service(read):
+    """Its `get_graph` wraps the infrastructure, whose fields errors name from outside."""
+    assert read({"infrastructure": DOCUMENT, "annotations": {}}).link_names == read().link_names
+    with pytest.raises(TraceError, match=r"infrastructure.devices\[3\].name must be a string"):
+        read({"infrastructure": changed(["devices", 3, "name"], None), "annotations": {}})
+
+
+def test_yaml(tmp_path, read):
+    """The package's own default; it is the same network as of JSON."""
+    yaml = pytest.importorskip("yaml")
+    path = tmp_path / "pod.yaml"
+    path.write_text(yaml.safe_dump(DOCUMENT))
+    made, same = read_network(path, capacity=CAPACITY), read()
+    assert (made.name, made.host_names) == (same.name, same.host_names)
+    assert dict(zip(made.link_names, made.capacity, strict=True)) == dict(
+        zip(same.link_names, same.capacity, strict=True))
+    for text, message in (
+            ("devices: []\ninstances: ]\nlinks: []", "pod.yaml:2: is not YAML: "),
+            ("devices: &a []\ninstances: *a", r"aliases \(\*name\), of which a few lines"),
+            ("devices: !!python/object:os.x []", "could not determine a constructor"),
+            ("name: \x01", "cannot be read as YAML: "),
+            ("components: []", "must hold an object with the keys 'devices' and 'instances'"),
+            ("- devices", "must hold an object with the keys 'devices' and 'instances'")):
+        path.write_text(text)
+        with pytest.raises(TraceError, match=message):
+            read_network(path)
+
+
+def test_yaml_without_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (tmp_path / "pod.yml").write_text("devices: []")
+    with pytest.raises(MissingExtraError, match=r"PyYAML is not installed.*coflow-netsim\[yaml\]"):
+        read_network(tmp_path / "pod.yml")
+
+
 @pytest.mark.parametrize(("where", "value", "message"), [
     (["devices"], {}, "devices must be a list of objects"),
     (["devices", 3, "name"], "card", "devices: the name 'card' is there twice"),
-    (["devices", 0, "name"], 7, "name must be a string, not 7"),
-    (["devices", 0, "components", 0, "count"], -1, "count of 'gpu' must be a whole number"),
-    (["devices", 0, "components", 0, "count"], 10**9, "limit of 1,000,000 hosts"),
+    (["devices", 0, "name"], 7, r"devices\[0\].name must be a string, not 7"),
+    (["devices", 0, "components", 0, "count"], -1,
+     r"devices\[0\].components\[0\].count must be a whole number of at least 0, not -1"),
+    (["devices", 0, "components", 0, "count"], 10**9,
+     r"devices\[0\].components\[0\].count: 1,000,000,000 is above the limit of 1,000,000 hosts"),
     (["devices", 0, "components", 0, "choice"], None, "choice must be a string"),
-    (["devices", 0, "components", 3, "name"], "cart", "unknown device 'cart'.*card"),
+    (["devices", 0, "components", 3, "name"], "cart",
+     r"devices\[0\].components\[3\].name: unknown device 'cart'.*card"),
     (["devices", 1, "components", 0], component("card", 1, "device"), "'card' is a part of itself"),
-    (["devices", 0, "edges", 0, "ep1"], "gpu", "ep1 of an edge of device 'server' must be an obj"),
-    (["devices", 0, "edges", 0, "ep1"], part("gpx"), "unknown component of device 'server' 'gpx'"),
+    (["devices", 0, "edges", 0, "ep1"], "gpu",
+     r"devices\[0\].edges\[0\].ep1 must be an object, not 'gpu'"),
+    (["devices", 0, "edges", 0, "ep1"], part("gpx"),
+     r"devices\[0\].edges\[0\].ep1.component: unknown component 'gpx' .*choose from: gpu, sw"),
     (["devices", 0, "edges", 0, "ep1"], part("gpu[2]"), r"'gpu\[2\]' is too much: there are 2"),
+    (["devices", 0, "edges", 0, "ep1"], part("gpu[:3]"), r"'gpu\[:3\]' is too much: there are 2"),
+    (["devices", 0, "edges", 0, "ep1"], part("gpu[-3]"), r"'gpu\[-3\]' is too much: there are 2"),
     (["devices", 0, "edges", 0, "ep1"], part("gpu[0"), "must be a name, perhaps with a number or"),
+    (["devices", 0, "edges", 0, "ep1"], part("gpu[::0]"), "must be a name, perhaps with a number"),
     (["devices", 0, "edges", 0, "ep1"], part("card"), "'card' must end with a component"),
     (["devices", 0, "edges", 0, "ep1"], part("gpu.port"), "'gpu.port' must end with a component"),
-    (["devices", 0, "edges", 0, "scheme"], "ring", "unknown scheme of an edge of device 'server' "
-     "'ring'; choose from: one2one, many2many"),
-    (["instances", 0, "device"], "srv", "unknown device 'srv' .*choose from: server"),
-    (["instances", 0, "count"], 10**6, "limit of 1,000,000 hosts"),
-    (["edges", 0, "ep1", "instance"], "hosts", "unknown instance 'hosts'.*host"),
-    (["edges", 0, "link"], "fibre", "link 'fibre' of the infrastructure has no bandwidth"),
-    (["links", 0, "physical", "bandwidth"], 100, "link 'cable': bandwidth must be an object"),
-    (["links", 0, "physical", "bandwidth", "gigabits_per_second"], 0, "link 'cable': gigabits_per"),
-    (["links", 0, "physical", "latency", "us"], "1", "link 'cable': us must be a number"),
+    (["devices", 0, "edges", 0, "scheme"], "ring",
+     r"devices\[0\].edges\[0\].scheme: unknown scheme 'ring'; choose from: one2one, many2many"),
+    (["instances", 0, "device"], "srv",
+     r"instances\[0\].device: unknown device 'srv' .*choose from: server"),
+    (["instances", 0, "count"], 10**6, "instances and components: .*limit of 1,000,000 hosts"),
+    (["edges", 0, "ep1", "instance"], "hosts",
+     r"edges\[0\].ep1.instance: unknown instance 'hosts'.*host"),
+    (["edges", 0, "link"], "fibre", r"^[^ ]*: edges\[0\].link: link 'fibre' has no bandwidth"),
+    (["links", 0, "physical", "bandwidth"], 100,
+     r"links\[0\].physical.bandwidth must be an object, not 100"),
+    (["links", 0, "physical", "bandwidth", "gigabits_per_second"], 0,
+     r"links\[0\].physical.bandwidth.gigabits_per_second must be a number from 1e-18 to 1e18, no"),
+    (["links", 0, "physical", "latency", "us"], "1",
+     r"links\[0\].physical.latency.us must be a number from 0 to 1e18, not '1'"),
 ])
 def test_what_is_refused(read, tmp_path, where, value, message):
     with pytest.raises(TraceError, match=message) as refused:
@@ -144,8 +202,8 @@ def test_what_is_refused(read, tmp_path, where, value, message):
 
 
 def test_rates_that_lack(read):
-    with pytest.raises(TraceError, match=r"link 'pcie' of device 'server' has no bandwidth in bits "
-                       r"or bytes; give capacity = \{pcie = ...\}"):
+    with pytest.raises(TraceError, match=r"devices\[0\].edges\[1\].link: link 'pcie' has no "
+                       r"bandwidth in bits or bytes; give capacity = \{pcie = ...\}"):
         read(capacity={"serdes": "400Gbps"})
     with pytest.raises(InputError, match="capacity of link 'serdes' '1 apple'"):
         read(capacity="1 apple")

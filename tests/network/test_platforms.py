@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import netsim
 from netsim.cli.main import main
-from netsim.errors import InputError, TraceError
+from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.network import describe_network, read_network
 
 HEAD = """<?xml version='1.0'?>
@@ -48,6 +48,22 @@ NESTED = HEAD + """<AS id="world" routing="Full">
 <link id="wan" bandwidth="0.5MBps" latency="10ms"/>
 <ASroute src="left" dst="right" gw_src="lleft_router.x" gw_dst="r"><link_ctn id="wan"/></ASroute>
 </AS></platform>
+"""
+
+#: A cluster as a zone: a host with a link in each direction, one with a link for both, a cabinet.
+CLUSTER = HEAD + """<zone id="world" routing="full">
+<zone id="z" routing="Cluster">
+<backbone id="bb" bandwidth="4MBps" latency="500us"/> <router id="r"/>
+<host id="a" speed="1Gf"/> <host id="b" speed="1Gf"/>
+<host_link id="a" up="in_UP" down="in_DOWN"/> <host_link id="b" up="both" down="both"/>
+<link id="in" bandwidth="2MBps" sharing_policy="SPLITDUPLEX"/>
+<link id="both" bandwidth="2MBps" latency="1m"/>
+<cabinet id="row" prefix="h" suffix=".x" radical="3-4" speed="1Gf" bw="1MBps" lat="50us"/>
+</zone>
+<zone id="far" routing="None"><host id="f" speed="1Gf"/></zone>
+<link id="wan" bandwidth="1MBps"/>
+<zoneRoute src="z" dst="far" gw_src="r" gw_dst="f"><link_ctn id="wan"/></zoneRoute>
+</zone></platform>
 """
 
 
@@ -120,6 +136,58 @@ def test_a_shared_cluster_without_backbone(read):
     assert named(net, 0, 2) == ["c_link_0", "c_link_2"]
 
 
+def test_a_cluster_as_a_zone(read):
+    """The backbone is crossed once, also on the way to the router; a minute is one of SimGrid's."""
+    net = read(CLUSTER)
+    assert net.host_names == ("a", "b", "h3.x", "h4.x", "f")
+    assert named(net, "a", "b") == ["in_UP", "bb", "both"]
+    assert named(net, "b", "a") == ["both", "bb", "in_DOWN"]
+    assert named(net, "h3.x", "h4.x") == ["link_h3.x_UP", "bb", "link_h4.x_DOWN"]
+    assert named(net, "h4.x", "f") == ["link_h4.x_UP", "bb", "wan"]
+    assert named(net, "f", "b") == ["wan", "bb", "both"]
+    assert net.wire.latency[[net.link("both"), net.link("link_h3.x_UP")]].tolist() == pytest.approx(
+        [60, 5e-5])
+
+
+def test_a_link_for_two_hosts_of_a_cluster(read):
+    net = read(CLUSTER.replace("in_UP", "both").replace("in_DOWN", "both"))
+    assert named(net, "a", "b") == ["both", "bb"]
+
+
+def test_limiters(read):
+    """As SimGrid 3.32 does, they are crossed first on the way up, and last on the way down."""
+    net = read(NESTED.replace("bb_lat", 'limiter_link="3MBps" bb_lat'))
+    assert named(net, "l7.x", "l0.x") == [
+        "left_link_7_limiter", "left_link_7_UP", "left_backbone", "left_link_0_DOWN",
+        "left_link_0_limiter"]
+    assert net.capacity[net.link("left_link_0_limiter")] == 3e6
+
+
+def test_what_comes_before_the_declaration(read):
+    """SimGrid's parser takes it; lines are counted as in the file."""
+    net = read("\n<!-- five hosts -->\n" + NESTED)
+    assert net.hosts == 5
+    with pytest.raises(TraceError, match="unknown link 'too'") as refused:
+        read("\n<!-- <?xml?> -->\n<!---->" + FULL.replace('ctn id="two"', 'ctn id="too"', 1))
+    assert refused.value.line == 14
+
+
+@pytest.mark.parametrize(("before", "after", "left_out"), [
+    ('<host id="b"', '<host state_file="b.fail" speed_file="b.speed" id="b"',
+     "speed_file of 'b', state_file of 'b'"),
+    ("</zone>", '<trace id="t" periodicity="1">0 1</trace><trace_connect trace="t" element="a"/>'
+     "</zone>", "HOST_AVAIL of 'a'"),
+    ("</zone>", '</zone><trace_connect kind="SPEED" trace="t" element="c"/>', "SPEED of 'c'"),
+    ("<zone", '<config><prop id="network/model" value="CM02"/><prop id="path" value="x"/></config>'
+     "<zone", "network/model=CM02$")])
+def test_what_is_left_out(read, before, after, left_out):
+    """One warning for all of it; traces that are not connected, and other settings, say nothing."""
+    with pytest.warns(NetsimWarning, match=left_out) as warned:
+        net = read(FULL.replace(before, after, 1))
+    assert len(warned) == 1
+    assert named(net, "a", "b") == ["one", "up_UP"]
+
+
 def test_hosts_named_by_other_numbers(read):
     net = read(HEAD + '<zone id="z" routing="Full"><host id="1"/><host id="0"/></zone></platform>')
     assert net.host("0") == 1
@@ -163,6 +231,15 @@ REFUSED = {
     "no rate": (' bandwidth="16Mbps"', "", 7, "<link> has no attribute 'bandwidth'"),
     "a time": ('latency="1ms"', 'latency="1ly"', 6, "<link>: latency"),
     "a profile": ('latency="1ms"', 'bandwidth_file="x"', 6, "bandwidth_file is not read"),
+    "a profile of its trace": ("</zone>", '</zone><trace_connect kind="BANDWIDTH" trace="t" '
+                               'element="one"/>', 15, "BANDWIDTH of 'one' is not read"),
+    "an attribute": ('latency="1ms"', 'latancy="1ms"', 6, "unknown attribute of <link> 'latancy' "
+                     ".did you mean 'latency'"),
+    "an old host": ('speed="1Gf"', 'power="1Gf"', 5, "unknown attribute of <host> 'power'"),
+    "a bypass": ('<route src="a" dst="b"', '<bypassRoute src="a" dst="c"/><route src="a" dst="b"',
+                 11, "element of a zone 'bypassRoute'"),
+    "a row": ("<link", '<cabinet id="c" prefix="" suffix="" radical="1" bw="1" lat="1"/><link', 6,
+              "<cabinet> must stand in a zone with routing='Cluster'"),
     "an element": ("<link id", "<peer id", 6, "element of a zone 'peer'; choose from: host"),
     "two roots": ("</zone>", '</zone><zone id="y" routing="Full"/>', 3, "one zone or cluster"),
     "declarations": ('"https://simgrid.org/simgrid.dtd"', '"x" [<!ENTITY a "b">]', 2,
@@ -185,6 +262,7 @@ def test_clusters_that_are_refused(read):
             ("0-1,7", "0-", "radical must list numbers and ranges"),
             ("0-1,7", "3-1", "the range '3-1' of the radical is empty"),
             ("0-1,7", "0-999999999", "limit of 1,000,000 hosts"),
+            ('bb_bw="4MBps"', "", "<cluster> has no attribute 'bb_bw'"),
             ("bb_lat", 'topology="TORUS" bb_lat', "topology='TORUS' is not read"),
             ("bb_lat", 'bb_sharing_policy="FATPIPE" bb_lat', "'left_backbone' is a FATPIPE"),
             ("bb_lat", 'bb_sharing_policy="SPLITDUPLEX" bb_lat', "must be SHARED"),
@@ -194,6 +272,20 @@ def test_clusters_that_are_refused(read):
         with pytest.raises(TraceError, match=message) as refused:
             read(NESTED.replace(before, after, 1))
         assert refused.value.line
+
+
+def test_zones_of_clusters_that_are_refused(read):
+    for before, after, message in (
+            ('host_link id="a"', 'host_link id="h"', "unknown point of zone 'z' 'h'"),
+            ('up="both"', 'up="bath"', "unknown link 'bath' .did you mean 'both'"),
+            ('radical="3-4"', 'radical="3-"', "<cabinet>: radical must list numbers and ranges"),
+            ("<cabinet", '<route src="a" dst="b"/><cabinet', "<route>: a cluster has no routes")):
+        with pytest.raises(TraceError, match=message) as refused:
+            read(CLUSTER.replace(before, after, 1))
+        assert refused.value.line
+    net = read(CLUSTER.replace('<host_link id="b" up="both" down="both"/>', ""))
+    with pytest.raises(TraceError, match=r"'z' \(Cluster\) has no route from 'a' to 'b'"):
+        net.route("a", "b")
 
 
 def test_flows_without_a_route(read):

@@ -89,6 +89,41 @@ def test_a_run(write):
     assert result.jobs.sort_values("job")["jct_s"].tolist() == pytest.approx([5, 182])
 
 
+#: A cluster of SimGrid as Batsim's own tests use it, of five hosts.
+PLATFORM = """<platform version="4.1"><cluster id="A" prefix="a" suffix="" radical="0-4"
+speed="1Gf" bw="1GBps" lat="5us" bb_bw="3GBps" bb_lat="3us"/></platform>"""
+
+PAIR, ALL = "DefinedAmountsUsedForEachValue", "DefinedAmountsSpreadUniformly"
+ROW = [0, 1e10, 0, 0]
+
+
+@pytest.mark.parametrize(("ranks", "profile", "seconds"), [
+    (4, {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e10, "com": 0}, 10),
+    (2, {"type": "parallel_homogeneous", "cpu": 0, "com": 1e10}, 10.000013),
+    (2, {"type": "ParallelTaskHomogeneousProfile", "com": 2e10, "generation_strategy": ALL},
+     10.000013),
+    (5, {"type": "ParallelTaskHomogeneousProfile", "com": 3e9, "generation_strategy": PAIR},
+     20.000013),
+    (5, {"type": "ParallelTaskHomogeneousProfile", "com": 6e10, "generation_strategy": ALL},
+     20.000013),
+    (4, {"type": "parallel", "cpu": [1e10, 0, 0, 0], "com": [0] * 16}, 10),
+    (4, {"type": "parallel", "cpu": [2e9] * 4, "com": [*ROW, *[0] * 12]}, 10.000013),
+    (1, {"type": "delay", "delay": 10}, 10)])
+def test_the_times_that_batsim_gives(write, tmp_path, ranks, profile, seconds):
+    """The cases and the times of Batsim's own tests of homogeneous tasks, and others like them.
+
+    A host computes 1e9 operations a second. Of two hosts, each sends 10 GB at 1 GB/s. Of five, 20
+    flows of 3 GB share the backbone's 3 GB/s, less than the 5 GB/s of their links: 20 s. Routes
+    cross two links of 5 us and one of 3 us.
+    """
+    (tmp_path / "p.xml").write_text(PLATFORM)
+    path = write({"nb_res": 5, "profiles": {"p": profile}, "jobs": [
+        {"id": 1, "subtime": 0, "walltime": 30, "res": ranks, "profile": "p"}]})
+    workload = read_workload(path, format="batsim", speed=1e9)
+    done = netsim.simulate(netsim.read_network(tmp_path / "p.xml"), workload, allocator="maxmin")
+    assert done.jobs["jct_s"].tolist() == pytest.approx([seconds], rel=1e-9)
+
+
 def test_other_readers_say_what_it_is(write):
     with pytest.raises(TraceError, match='a workload of Batsim: format = "batsim"'):
         read_workload(write(WORKLOAD))

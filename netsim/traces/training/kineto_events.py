@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-import zlib
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.base.brief import brief
+from netsim.base.files import open_unpacked
 from netsim.base.json_tree import parse_json
-from netsim.base.limits import check_limit, most
-from netsim.base.reading import decoded, read_bytes
+from netsim.base.reading import decoded, locating, require_file
 from netsim.errors import NetsimWarning, TraceError
 from netsim.traces.files import kind_of_json
 from netsim.traces.training.rank_trace import WEEK_S, too_long
@@ -35,9 +34,6 @@ _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})")
 _MOST_NS = 2**63
 
 _WEEK_NS = WEEK_S * 10**9
-
-#: How many bytes of a compressed file are unpacked at a time.
-_BLOCK = 1 << 16
 
 #: The name of PyTorch's records of collectives.
 RECORD = "record_param_comms"
@@ -170,27 +166,9 @@ def read_kineto_file(path: str | Path, *, drop_long: bool = False) -> KinetoTrac
 
 def _document(path: Path) -> Any:
     """Parse the JSON of a file, with exact decimals."""
-    data = read_bytes(path)
-    text = decoded(_unpacked(data, path) if data[:2] == b"\x1f\x8b" else data, path)
-    del data
+    with locating(path), open_unpacked(require_file(path)) as file:
+        text = decoded(file.read(), path)
     return parse_json(text, path, parse_float=Decimal)
-
-
-def _unpacked(data: bytes, path: Path) -> bytearray:
-    """Decompress gzip data, up to the limit."""
-    unpacking, made = zlib.decompressobj(zlib.MAX_WBITS | 16), bytearray()
-    limit = most("bytes")
-    for at in range(0, len(data), _BLOCK):
-        block = data[at:at + _BLOCK]
-        try:
-            made += unpacking.decompress(block, limit + 1 - len(made))
-        except zlib.error as error:
-            raise TraceError(f"damaged gzip, in bytes {at} to {at + len(block) - 1}: {error}", path
-                             ) from error
-        check_limit("bytes", len(made), path, where="unpacked so far")
-    if not unpacking.eof:
-        raise TraceError(f"damaged gzip: it ends too early, after {len(data)} bytes", path)
-    return made
 
 
 class EventsByKind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tracemalloc
 from contextlib import suppress
@@ -341,6 +342,22 @@ def test_lines_of_swf(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(TraceError, match=message) as caught:
         read_workload(path)
     assert caught.value.line == 3
+
+
+def test_compressed_swf(tmp_path: Path) -> None:
+    """As the Parallel Workloads Archive has it; errors name the line of the text inside."""
+    text = (Path(__file__).parent / "jobs.swf").read_bytes()
+    path = tmp_path / "jobs.swf.gz"
+    path.write_bytes(gzip.compress(text, mtime=0))
+    assert len(read_workload(path, train=0)) == 4
+    for data, message in ((gzip.compress(text, mtime=0)[:-3], "damaged gzip: it ends too early"),
+                          (gzip.compress(b"1 2\n3 \xff\n", mtime=0), "gz:2: byte 0xff is not UTF")):
+        path.write_bytes(data)
+        with pytest.raises(TraceError, match=message):
+            read_workload(path)
+    path.write_bytes(gzip.compress(text, mtime=0))
+    with pytest.raises(TraceError, match="limit of 99 bytes of a compressed file"):
+        read_workload(path, limits={"bytes": 99})
 
 
 def test_swf_without_jobs(tmp_path: Path) -> None:
