@@ -222,7 +222,7 @@ def _options(description: Mapping[str, Any], links: Links, fitted: Parameters,
             options[name] = ({} if before is None else dict(before) if isinstance(before, Mapping)
                              else {"*": before}) | links.by_pattern(values, changed)
     if Key("overhead", 0) in errors:
-        options["overhead"] = fitted.overhead
+        options["overhead"] = float(fitted.overhead[0])
     return options
 
 

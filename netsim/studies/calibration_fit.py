@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,8 @@ _BEGIN = {"efficiency": math.log(0.7), "part": math.log(0.5), "overhead": 0.1, "
 class _Fit:
     """Fits parameters to points, of which some are known to be determined."""
 
-    def __init__(self, points: Sequence[Points], start: Parameters, keys: Sequence[Key]
-                 ) -> None:
-        self.points, self.start, self.keys = points, start, list(keys)
+    def __init__(self, points: Sequence[Points], start: Parameters) -> None:
+        self.points, self.start, self.keys = points, start, list[Key]()
         self.measured = np.concatenate([each.measured.seconds[~each.held_out] for each in points])
 
     def residuals(self, given: Parameters) -> Floats:
@@ -50,12 +49,10 @@ class _Fit:
 
     def with_values(self, values: Floats, keys: Sequence[Key] | None = None) -> Parameters:
         """Return the start with other values: microseconds, and logarithms of fractions."""
-        fields: dict[str, Any] = {}
+        found = deepcopy(self.start)
         for (name, at), value in zip(self.keys if keys is None else keys, values, strict=True):
-            own = np.array(fields.get(name, getattr(self.start, name)), np.float64)
-            own.reshape(-1)[at] = math.exp(value) if name in _FRACTIONS else value * 1e-6
-            fields[name] = float(own) if name == "overhead" else own
-        return replace(self.start, **fields)
+            getattr(found, name)[at] = math.exp(value) if name in _FRACTIONS else value * 1e-6
+        return found
 
     def errors(self, found: Parameters) -> dict[Key, float]:
         """Estimate the standard error of each parameter."""
@@ -138,7 +135,7 @@ def fit_all(points: Sequence[Points], upto: Sequence[float] = (), final: bool = 
     Returns Schwarz's criterion and the parameters. If it is the `final` fit, those of which the
     points say too little are not determined; it also returns the standard errors of the others.
     """
-    fit = _Fit(points, _start(points, upto), ())
+    fit = _Fit(points, _start(points, upto))
     fit.keys = _determined(fit, candidates_of(len(upto) + 1, crossed_by(points)))
     cost, found = fit.run()
     errors: dict[Key, float] = {}

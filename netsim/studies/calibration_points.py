@@ -65,18 +65,18 @@ class Parameters:
     launch: Floats  #: by protocol
     part: Floats  #: efficiency by protocol
     efficiency: Floats  #: by kind of link
-    overhead: float
+    overhead: Floats  #: of each step, one value
     latency: Floats  #: by kind of link
 
     @classmethod
     def ideal(cls, kinds: int, upto: Sequence[float] = ()) -> Parameters:
         """Return full rates and no delays."""
         ways = len(upto) + 1
-        return cls(np.array(upto), np.zeros(ways), np.ones(ways), np.ones(kinds), 0.0,
-                   np.zeros(kinds))
+        return cls(np.array(upto), np.zeros(ways), np.ones(ways), np.ones(kinds),
+                   np.zeros(1), np.zeros(kinds))
 
     def __getitem__(self, key: Key) -> float:
-        return float(np.reshape(getattr(self, key.field), -1)[key.at])
+        return float(getattr(self, key.field)[key.at])
 
     @property
     def protocols(self) -> list[Protocol]:
@@ -87,13 +87,8 @@ class Parameters:
 
     def rounded(self) -> Parameters:
         """Round to four digits, as in files."""
-        def four(values: Floats) -> Floats:
-            return np.array([float(f"{value:.4g}") if value > _LEAST else 0.0 for value in values],
-                            np.float64)
-
-        return Parameters(four(self.upto), four(self.launch), four(self.part),
-                          four(self.efficiency), float(four(np.array([self.overhead]))[0]),
-                          four(self.latency))
+        return Parameters(*(np.array([float(f"{each:.4g}") if each > _LEAST else 0.0
+                                      for each in values]) for values in vars(self).values()))
 
 
 class Links:
@@ -124,7 +119,7 @@ class Links:
     def with_values(self, given: Parameters) -> Topology:
         """Set all parameters of the network, and return it."""
         return wired(self.network, latency=self.by_pattern(given.latency),
-                     efficiency=self.by_pattern(given.efficiency), overhead=given.overhead,
+                     efficiency=self.by_pattern(given.efficiency), overhead=given.overhead[0],
                      protocols=given.protocols)
 
     def routes(self, src: Ints, dst: Ints) -> list[tuple[Ints, Ints]]:
@@ -220,7 +215,7 @@ class CollectivePoints(Points):
             size = nbytes * phase.message
             if not phase.continues:
                 found += given.launch[np.searchsorted(given.upto, size.max(axis=1))]
-            found += phase.steps * given.overhead + sum(
+            found += phase.steps * given.overhead[0] + sum(
                 times * float((hops @ given.latency).max()) for hops, times in phase.hops)
             wire = nbytes / given.part[np.searchsorted(given.upto, size)]
             found += (wire @ phase.loads.T / given.efficiency[phase.kind]).max(axis=1)

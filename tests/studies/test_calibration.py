@@ -136,7 +136,7 @@ def test_the_times_of_a_fit_are_those_of_a_run(tmp_path):
     kinds = len(links.kinds)
     given = calibration_points.Parameters(
         np.array([2e4, 3e6]), np.array([5e-6, 9e-6, 2e-5]), np.array([0.3, 0.6, 1.0]),
-        np.linspace(0.7, 1.0, kinds), 3e-7, np.linspace(1e-7, 4e-7, kinds))
+        np.linspace(0.7, 1.0, kinds), np.array([3e-7]), np.linspace(1e-7, 4e-7, kinds))
     network = calibration_points.Links(netsim.read_network(path)).with_values(given)
     for collective, algorithms in calibration_points.ALGORITHMS.items():
         for algorithm in algorithms:
