@@ -92,14 +92,7 @@ class Parameters:
 
 
 class Links:
-    """The links of a network by their kind, such as those between GPUs and NICs.
-
-    Attributes
-    ----------
-    kinds : list of str
-        The names of the ends, without numbers.
-    kind : ndarray of int, shape (links,)
-    """
+    """The links of a network by their kind, such as those between GPUs and NICs."""
 
     def __init__(self, network: Topology) -> None:
         self.network = network
@@ -107,7 +100,7 @@ class Links:
                  for name in network.link_names]
         labels = [" - ".join(sorted(set(stem))) if len(stem) > 1 else "ports" for stem in stems]
         self.kinds = list(dict.fromkeys(labels))
-        self.kind = np.array([self.kinds.index(label) for label in labels])
+        self.kind = np.array([self.kinds.index(label) for label in labels])  # of each link
         self._patterns = dict(zip(map("->".join, stems), self.kind.tolist(), strict=True))
 
     def by_pattern(self, values: Floats, chosen: Iterable[int] | None = None) -> dict[str, float]:
