@@ -185,11 +185,10 @@ def calibrate(measured: tuple[str, ...], network: str, out: str | None, collecti
     path = out or f"{Path(network).stem}-calibrated.toml"
     found.save(path)
     if as_json:
+        tables = {name: table.astype(object).where(table.notna(), None).to_dict("records")
+                  for name in ("errors", "parameters", "rows") for table in [getattr(found, name)]}
         echo_json({"held_out_error": found.held_out_error, "network": path,
-                   "errors": found.errors.astype(object).where(found.errors.notna(), None).to_dict(
-                       "records"),
-                   "patterns": found.patterns, "parameters": found.parameters.to_dict("records"),
-                   "rows": found.rows.to_dict("records")})
+                   "patterns": found.patterns, **tables})
     else:
         _print_calibration(found)
         echo(f"\nnetwork: {path}")
@@ -237,9 +236,10 @@ def _print_calibration(found: Calibration) -> None:
     echo("")
     print_table({"parameter": [f"{name} of {of}" for name, of in
                                zip(known["parameter"], known["of"], strict=True)],
-                 "value": [f"{value:.4g}" if name == "efficiency" else format_seconds(value)
-                           for name, value in zip(known["parameter"], known["value"],
-                                                  strict=True)]})
+                 **{title: [f"{value:.4g}" if name == "efficiency" else format_seconds(value)
+                            for name, value in zip(known["parameter"], known[column],
+                                                   strict=True)]
+                    for title, column in (("value", "value"), ("error", "standard_error"))}})
     left = found.parameters[~found.parameters["determined"]]
     if len(left):
         echo("\nnot determined: " + ", ".join(

@@ -45,7 +45,16 @@ def _ring(make: Callable[[int], list[Round]]) -> Algorithm:
     """Return an algorithm of one phase on one or several rings."""
     return Algorithm(
         lambda n, given: [schedules.in_rings(make(n), n, given["rings"], given["group"])],
-        lambda n, given: (n,) if given["rings"] == 1 else (given["rings"], n), ("rings", "group"))
+        lambda n, given: (given["rings"], n), ("rings", "group"))
+
+
+def _chain(adds: bool) -> Algorithm:
+    """Return an algorithm of chains that begin or end at a root, on one or several rings."""
+    return Algorithm(
+        lambda n, given: [schedules.in_rings(
+            schedules.ring_chain(n, given["chunks"], given["root"], adds), n, given["rings"],
+            given["group"], given["root"])],
+        lambda n, given: (given["rings"], given["chunks"]), ("chunks", "root", "rings", "group"))
 
 
 def _one_phase(make: Callable[[int], list[Round]]) -> Algorithm:
@@ -107,10 +116,8 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "reduce-scatter": {"ring": _ring(schedules.ring_reduce_scatter),
                        "direct": _one_phase(schedules.direct_reduce_scatter),
                        "recursive": _folded(schedules.recursive_reduce_scatter)},
-    "broadcast": {"ring": _rooted(lambda n, k, root: schedules.ring_chain(n, k, root, False)),
-                  "tree": _rooted(schedules.tree_broadcast)},
-    "reduce": {"ring": _rooted(lambda n, k, root: schedules.ring_chain(n, k, root, True)),
-               "tree": _rooted(schedules.tree_reduce)},
+    "broadcast": {"ring": _chain(False), "tree": _rooted(schedules.tree_broadcast)},
+    "reduce": {"ring": _chain(True), "tree": _rooted(schedules.tree_reduce)},
     "all-to-all": {"direct": _exchange(schedules.all_to_all),
                    "pairwise": _exchange(schedules.pairwise)},
     "send-recv": {"direct": Algorithm(lambda _, given: [schedules.send_recv(given["pairs"])],
@@ -255,7 +262,7 @@ def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:
         return ranks * sum(2 * (size - 1 if way == "direct" else 1) for size, way in
                            ((group, given["inner"]), (ranks // group, given["outer"])))
     if given["rings"] > 1:
-        return 2 * ranks * int(given["rings"])
+        return 2 * ranks * int(given["rings"] * given["chunks"])
     if given["chunks"] > 1:
         return 4 * ranks * int(given["chunks"])
     return 2 * ranks * max(ranks.bit_length(), 2)

@@ -77,12 +77,13 @@ def ring_all_gather(n: int) -> list[Round]:
     return [Round(at, (at + 1) % n, at, np.ones(n, np.int64), n, n - 1, -1)]
 
 
-def ring_orders(n: int, rings: int, group: int) -> list[Ints]:
-    """Return the positions in the order of each ring.
+def ring_orders(n: int, rings: int, group: int, root: int | None = None) -> list[Ints]:
+    """Return the positions in the order of each ring; a root is at its own place in all of them.
 
     Groups of positions, such as the GPUs of servers, follow each other in each ring. Ring r enters
     even groups at place r and leaves them at place r - 1, and goes through odd groups the other way
-    round, so that it stays on one rail between them.
+    round, so that it stays on one rail between them; but for its last edge if groups are odd in
+    number.
 
     >>> [order.tolist() for order in ring_orders(4, 2, 2)]
     [[0, 1, 3, 2], [1, 0, 2, 3]]
@@ -90,22 +91,26 @@ def ring_orders(n: int, rings: int, group: int) -> list[Ints]:
     if rings == 1:
         return [np.arange(n)]
     server, place = np.divmod(np.arange(n), group)
-    return [group * server + np.where(server % 2, ring - 1 - place, ring + place) % group
-            for ring in range(0, group, group // rings)]
+    orders = [group * server + np.where(server % 2, ring - 1 - place, ring + place) % group
+              for ring in range(0, group, group // rings)]
+    return orders if root is None else [np.roll(order, root - order.tolist().index(root))
+                                        for order in orders]
 
 
-def in_rings(rounds: list[Round], n: int, rings: int, group: int) -> list[Round]:
+def in_rings(rounds: list[Round], n: int, rings: int, group: int, root: int | None = None
+             ) -> list[Round]:
     """Let the rounds of a ring go round several rings, each with a part of every block.
 
-    Block p of ring r, which belongs to the position at its place p, is piece r n + p.
+    Of b blocks, block p of ring r is piece r b + p. If there is one per position, it belongs to
+    that at place p of the ring.
     """
     if rings == 1:
         return rounds
-    orders, made = ring_orders(n, rings, group), []
+    orders, made = ring_orders(n, rings, group, root), []
     for each in rounds:
         src, dst = (np.concatenate([order[ends] for order in orders])
                     for ends in (each.src, each.dst))
-        base = np.repeat(n * np.arange(rings), len(each.src))
+        base = np.repeat(each.wrap * np.arange(rings), len(each.src))
         order = np.lexsort((base, dst, src))
         made.append(replace(each, src=src[order], dst=dst[order], base=base[order],
                             first=np.tile(each.first, rings)[order],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,15 +26,13 @@ if TYPE_CHECKING:
 _WORK = 10_000_000
 
 
-class Transport:
+class Transport(ABC):
     """Base class of the back ends on which dispatched chunks run, event by event.
 
     Attributes
     ----------
     queues : Queues
         The queues that a scheduler sees. `advance` brings them up to date for the given workers.
-    settled : bool
-        Whether the times of all chunks dispatched so far are known.
     links : EdgeLinks or None
         The model of links; None if delays and rates are constant.
     """
@@ -52,31 +51,32 @@ class Transport:
         self._current = np.full(setting.system.total, -1)  # the chunk on each worker, or -1
 
     @property
+    @abstractmethod
     def settled(self) -> bool:
-        raise NotImplementedError
+        """Whether the times of all chunks dispatched so far are known."""
 
+    @abstractmethod
     def expect(self, arrival: float) -> None:
         """Set the arrival time of the next job, in seconds; inf if there is none.
 
         Called at the beginning, after each `dispatch`, and when a job is submitted.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def next_at(self) -> float:
         """Return the instant of the next event, which may be the arrival; inf if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self) -> bool:
         """Process the next event; return whether it is time to dispatch the job that arrives.
 
         Chunks that end at this instant have ended afterwards. The chunks to train next are not
         chosen yet, as more chunks may be dispatched at this instant.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def advance(self, now: float, workers: Ints) -> None:
         """Update the queues of some workers, before a job is dispatched."""
-        raise NotImplementedError
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """Dispatch the chunks of a job, after its workers were advanced to its arrival."""
@@ -91,9 +91,9 @@ class Transport:
                            setting.p0[job])
         self._send(job, chunks, given.worker, server, delay)
 
+    @abstractmethod
     def _send(self, job: int, chunks: Ints, worker: Ints, server: Ints, delay: Floats) -> None:
         """Send chunks to workers on servers, which should take the given delays in seconds."""
-        raise NotImplementedError
 
     def ended(self, job: int) -> float:
         """Return the instant at which a dispatched job ends, in seconds; inf if not known yet.
@@ -102,16 +102,16 @@ class Transport:
         """
         return math.inf if self._unfinished[job] else float(self._last[job])
 
+    @abstractmethod
     def times(self) -> tuple[Floats, Floats]:
         """Return when each job first trains, and when it ends, as far as known; otherwise NaN.
 
         Future times hold if no other job arrives before. Both have shape (jobs,).
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def log(self) -> TransportLog:
         """Return the log of the run; future events are as for `times`."""
-        raise NotImplementedError
 
     def make_room(self, place: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from netsim.analysis.intervals import geometric_interval
 from netsim.base.streams import stream
 from netsim.jobs.alone import alone
 from netsim.jobs.cassini import interleave
@@ -153,11 +152,8 @@ def _draw(policies: Sequence[str], table: pd.DataFrame) -> Axes:
     found = ((f"{setting}, {ratio}:1", POLICIES[policy],
               _over("used", policy, "maxmin", setting, ratio, runs))
              for setting, ratio, policy in product(SETTINGS, OVERSUBSCRIBED, policies[1:]))
-    means = pd.DataFrame([(row, series, len(ratios), *geometric_interval(ratios))
-                          for row, series, ratios in found],
-                         columns=["row", "series", "runs", "ratio", "ratio_low", "ratio_high"])
     ax: Axes = new_figure(_HEIGHT_IN).subplots()
-    ratio_dots(means, "row", "series", ax, "use of GPUs / that under max-min")
+    ratio_dots(found, ax, "use of GPUs / that under max-min")
     return ax
 
 

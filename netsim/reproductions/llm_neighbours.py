@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 _SHARE = 0.8
 
 
-def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
+def ratio_dots(found: Iterable[tuple[str, str, pd.Series]], ax: Axes, name: str,
                among: Iterable[str] = ()) -> None:
     """Draw a dot with its 95 % confidence interval and its value for each ratio.
 
-    `rows` and `series` are columns of the means table: that whose values are the rows, and that
-    whose values have colours. `name` is the label of the axis, and `among` are all series of the
+    `found` has the row, the series, which has a colour, and the ratios of all seeds, whose
+    geometric mean is drawn. `name` is the label of the axis, and `among` are all series of the
     figure, if other axes have more of them.
     """
     from netsim.plots.means import interval_note, long_form
@@ -52,13 +52,16 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
         write_beside,
     )
 
-    order = {row: place for place, row in enumerate(dict.fromkeys(means[rows]))}
-    style = looks(means[series], among)
+    means = pd.DataFrame([(row, series, len(ratios), *geometric_interval(ratios))
+                          for row, series, ratios in found],
+                         columns=["row", "series", "runs", "ratio", "ratio_low", "ratio_high"])
+    order = {row: place for place, row in enumerate(dict.fromkeys(means["row"]))}
+    style = looks(means["series"], among)
     apart = _SHARE / len(style)
     for index, (label, look) in enumerate(style.items()):
-        own = means[means[series] == label]
+        own = means[means["series"] == label]
         middle = own["ratio"].to_numpy(float)
-        places = own[rows].map(order).to_numpy(float) + apart * (index - (len(style) - 1) / 2)
+        places = own["row"].map(order).to_numpy(float) + apart * (index - (len(style) - 1) / 2)
         ends = own[["ratio_low", "ratio_high"]].to_numpy(float).T
         ax.errorbar(middle, places, xerr=[middle - ends[0], ends[1] - middle], color=look.colour,
                     linestyle="", marker=look.marker, markersize=4, elinewidth=0.9, capsize=2,
@@ -239,35 +242,25 @@ def _settings() -> dict[str, dict[str, Any]]:
 def _draw(placements: Sequence[str], allocators: Sequence[str], sweep: Sweep) -> Axes:
     """Draw slowdowns by placement, and times over those of max-min by neighbours' all-reduces."""
     runs = Runs(sweep.table)
-    slow = {f"{kind}, by placement": _dots(
-        ((PLACEMENTS[placement], ALLOCATORS[allocator], _slowdown(kind, placement, allocator, runs))
-         for placement, allocator in product(placements, allocators)))
+    slow = {f"{kind}, by placement": (
+        [(PLACEMENTS[placement], ALLOCATORS[allocator], _slowdown(kind, placement, allocator, runs))
+         for placement, allocator in product(placements, allocators)], "time / time alone")
         for kind in _KINDS}
-    order = {f"{kind}, by the neighbours' all-reduce": _dots(
-        ((setting.replace(", ", ",\n"), ALLOCATORS[allocator],
+    order = {f"{kind}, by the neighbours' all-reduce": (
+        [(setting.replace(", ", ",\n"), ALLOCATORS[allocator],
           _over_maxmin(f"{kind}_s", allocator, _WHERE, runs, **where))
-         for (setting, where), allocator in product(_settings().items(), _ORDERS)))
+         for (setting, where), allocator in product(_settings().items(), _ORDERS)],
+        "time / that under max-min, Heavy-Edge")
         for kind in _KINDS}
 
-    named = {title: (means, "time / time alone") for title, means in slow.items()} | {
-        title: (means, "time / that under max-min, Heavy-Edge")
-        for title, means in order.items()}
+    def draw(part: tuple[list[tuple[str, str, pd.Series]], str], ax: Axes) -> None:
+        ratio_dots(part[0], ax, part[1], ALLOCATORS.values())
 
-    def draw(part: tuple[pd.DataFrame, str], ax: Axes) -> None:
-        ratio_dots(part[0], "row", "series", ax, part[1], ALLOCATORS.values())
-
-    first = panels(named, draw)
+    first = panels(slow | order, draw)
     axes = first.figure.canvas.figure.axes
     for compared in (axes[:len(slow)], axes[len(slow):]):
         same_ratios(compared)
     return first
-
-
-def _dots(found: Iterator[tuple[str, str, pd.Series]]) -> pd.DataFrame:
-    """Make the rows that `ratio_dots` draws: geometric means of seeds, with intervals."""
-    return pd.DataFrame([(row, series, len(ratios), *geometric_interval(ratios))
-                         for row, series, ratios in found],
-                        columns=["row", "series", "runs", "ratio", "ratio_low", "ratio_high"])
 
 
 def study(placements: Sequence[str] = tuple(PLACEMENTS),

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim._version import __version__
 from netsim.base.brief import brief
@@ -27,41 +24,26 @@ from netsim.base.files import atomic_write
 from netsim.base.lazy import pd
 from netsim.base.units import format_size
 from netsim.base.values import known_names
-from netsim.errors import InputError, MissingExtraError, NetsimWarning
+from netsim.errors import InputError, MissingExtraError
 from netsim.network import Topology
 from netsim.network.files import make_network, network_description
-from netsim.network.wired import wired
-from netsim.studies.calibration_fit import (
-    FAST_ENOUGH,
-    KEYS,
-    MANY,
-    Alone,
+from netsim.studies.calibration_fit import candidates_of, crossed_by, find_limits, fit_all
+from netsim.studies.calibration_points import (
+    CollectivePoints,
     Key,
-    LinkKind,
+    Links,
     Parameters,
     Points,
-    candidates_of,
-    find_limits,
-    fit_all,
-    held_out_of,
-    hosts_of,
-    kinds_of,
     pattern_of,
-    stages_of,
+    points_of,
 )
 from netsim.traces.measured import Measurement, read_measured
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Bounds of the bands of sizes in reports, in bytes.
 BANDS = (2**16, 2**20, 2**26)
 
-#: The algorithms that are tried, the usual one first.
-_ALGORITHMS = {"all-reduce": ("ring", "double-tree", "hierarchical"), "all-gather": ("ring",),
-               "reduce-scatter": ("ring",), "broadcast": ("ring", "tree"),
-               "reduce": ("ring", "tree"), "all-to-all": ("direct",), "send-recv": ("direct",),
-               "barrier": ("dissemination",)}
+#: Options of a network that are fitted as a whole, or that an efficiency includes.
+_REPLACED = ("overhead", "protocols", "packet", "profile")
 
 
 # --- calibration ---------------------------------------------------------------------------
@@ -79,7 +61,8 @@ class Calibration:
         ``measured_s``, ``predicted_s``, ``ratio`` of the latter two, and ``held_out``.
     parameters : DataFrame
         A row per parameter: ``parameter``, ``of`` which links or messages, its ``value`` in seconds
-        or as a fraction, and whether the data determine it (``determined``).
+        or as a fraction, whether the data determine it (``determined``), and if so, roughly, its
+        ``standard_error``.
     patterns : dict
         The pattern with which each collective was fitted, by its name and ranks.
     """
@@ -211,113 +194,35 @@ def calibrate(measured: str | Path | Measurement | Iterable[str | Path | Measure
         raise InputError("calibrate: there is nothing measured", "measured")
     for name in _REPLACED:
         description.pop(name, None)
-    own = _made(description)
-    kinds, kind = kinds_of(own)
-    hosts = [hosts_of(part, own) for part in found]
-    crossed = sorted({int(each) for part, at in zip(found, hosts, strict=True)
-                      for each in kind[_links_of(part, at, own)]})
-    made = wired(deepcopy(own), latency=_by_pattern(np.zeros(len(kinds)), kinds, crossed),
-                 efficiency=_by_pattern(np.ones(len(kinds)), kinds, crossed))
-    points = [_with_algorithm(each, at, made, kinds, kind, algorithm)
-              for each, at in zip(found, hosts, strict=True)]
-    upto = ([] if any(each.measured.collective == "flows" for each in points)
-            else find_limits(points, made, kind, len(kinds)))  # flows are simulated for each fit
-    _, fitted, keys = fit_all(points, made, kind, len(kinds), upto, final=True)
-    fitted = fitted.rounded()
-    options = description | _options(description, own, fitted, keys, kinds, kind, crossed)
-    return Calibration(options, _rows(points, fitted), _table(fitted, keys, kinds, crossed), {
-        f"{each.measured.collective} of {each.measured.ranks} ranks":
-            pattern_of(each.measured, each.algorithm) for each in points if each.algorithm})
+    links = Links(_made(description))
+    points = [points_of(part, links, algorithm) for part in found]
+    collectives = [each for each in points if isinstance(each, CollectivePoints)]
+    # Flows are simulated for each fit.
+    upto = find_limits(collectives) if len(collectives) == len(points) else []
+    _, fitted, errors = fit_all(points, upto, final=True)
+    fitted, crossed = fitted.rounded(), crossed_by(points)
+    options = description | _options(description, links, fitted, errors, crossed)
+    return Calibration(
+        options, _rows(points, fitted), _table(fitted, errors, links, crossed),
+        {f"{each.measured.collective} of {each.measured.ranks} ranks":
+         pattern_of(each.measured, each.algorithm) for each in collectives})
 
 
-#: With how many of the next ranks each is taken to exchange bytes, to find the links in use.
-_OTHERS = 64
-
-#: Options of a network that are fitted as a whole, or that an efficiency includes.
-_REPLACED = ("overhead", "protocols", "packet", "profile")
-
-
-def _links_of(measured: Measurement, hosts: Ints, network: Topology) -> Ints:
-    """Return the links that ranks of a measurement may cross."""
-    if measured.collective == "flows" and measured.pairs is not None:
-        src, dst = hosts[np.array(measured.pairs).T]
-    else:
-        # Kinds of links do not depend on which ranks talk to each other.
-        src, dst = np.repeat(hosts, _OTHERS), np.concatenate(
-            [np.roll(hosts, -step) for step in range(1, _OTHERS + 1)])
-        dst = dst.reshape(_OTHERS, -1).T.ravel()
-    return np.unique(np.concatenate([network.routes(src, dst, np.full(len(src), key))[1]
-                                     for key in range(KEYS)]))
-
-
-def _with_algorithm(measured: Measurement, hosts: Ints, network: Topology,
-                    kinds: Sequence[LinkKind], kind: Ints, algorithm: str | None) -> Points:
-    """Choose the first algorithm that is fast enough at full rates, or the fastest one."""
-    held_out = held_out_of(measured)
-    if measured.collective == "flows":
-        scratch = deepcopy(network)
-        points = Points(measured, hosts, "", lambda given: np.zeros(0), held_out)
-        return replace(points, times=lambda given: points.simulated(
-            _with_parameters(scratch, given, kinds)))
-    tried: list[tuple[float, Points, bool]] = []
-    for name in _ALGORITHMS[measured.collective] if algorithm is None else (algorithm,):
-        if name == "hierarchical" and algorithm is None and (
-                measured.per_server in (1, measured.ranks)):
-            continue
-        alone = Alone.of(stages_of(measured, name, 1.0), measured.nbytes, network, hosts, kind,
-                         len(kinds))
-        at_best = alone.times(_at_full_rates(len(kinds))) / measured.seconds
-        tried.append((float(np.quantile(at_best[~held_out], MANY)),
-                      Points(measured, hosts, name, alone.times, held_out),
-                      any(phase.spreads for phase in alone.phases)))
-    least = min(slowest for slowest, _, _ in tried)
-    points, spreads = next((points, spreads) for slowest, points, spreads in tried
-                           if slowest <= max(least, FAST_ENOUGH))
-    if spreads:
-        warnings.warn(NetsimWarning(
-            f"network {network.name!r} has several paths for flows of this {measured.collective}: "
-            "its times are predicted for flows that spread over them; in a run each flow takes "
-            'one, and collisions make it slower, unless routing = "spray"'), stacklevel=3)
-    if least > 1 / MANY:
-        warnings.warn(NetsimWarning(
-            f"{measured.source}: {measured.collective} of {measured.ranks} ranks was measured "
-            f"{least:.2g} times as fast as the rates of network {network.name!r} allow: is it of "
-            "the right shape?"), stacklevel=3)
-    return points
-
-
-def _at_full_rates(kinds: int) -> Parameters:
-    none, one = np.zeros(1), np.ones(1)
-    return Parameters(np.zeros(0), none, one, np.ones(kinds), 0.0, np.zeros(kinds))
-
-
-def _with_parameters(network: Topology, given: Parameters, kinds: Sequence[LinkKind]) -> Topology:
-    return wired(network, latency=_by_pattern(given.latency, kinds),
-                 efficiency=_by_pattern(given.efficiency, kinds), overhead=given.overhead,
-                 protocols=given.protocols)
-
-
-def _by_pattern(values: Floats, kinds: Sequence[LinkKind], chosen: Iterable[int] | None = None
-                ) -> dict[str, float]:
-    which = range(len(kinds)) if chosen is None else chosen
-    return {pattern: float(values[k]) for k in which for pattern in kinds[k].patterns}
-
-
-def _options(description: Mapping[str, Any], own: Topology, fitted: Parameters,
-             keys: Sequence[Key], kinds: Sequence[LinkKind], kind: Ints, crossed: Sequence[int]
-             ) -> dict[str, Any]:
+def _options(description: Mapping[str, Any], links: Links, fitted: Parameters,
+             errors: Mapping[Key, float], crossed: Sequence[int]) -> dict[str, Any]:
     """Return the options of the network that change; those of other kinds keep their values."""
     options: dict[str, Any] = {"protocols": [
         {"launch": each.launch, "efficiency": each.efficiency,
          **({"upto": each.upto} if each.upto < math.inf else {})} for each in fitted.protocols]}
     for name in ("latency", "efficiency"):
         values, before = getattr(fitted, name), description.get(name)
-        changed = [k for k in crossed if (getattr(own.wire, name)[kind == k] != values[k]).any()]
+        own = getattr(links.network.wire, name)
+        changed = [k for k in crossed if (own[links.kind == k] != values[k]).any()]
         if changed:
             options[name] = ({} if before is None else dict(before) if isinstance(before, Mapping)
-                             else {"*": before}) | _by_pattern(values, kinds, changed)
-    if any(key.field == "overhead" for key in keys):
-        options["overhead"] = fitted.overhead
+                             else {"*": before}) | links.by_pattern(values, changed)
+    if Key("overhead", 0) in errors:
+        options["overhead"] = float(fitted.overhead[0])
     return options
 
 
@@ -333,19 +238,16 @@ def _rows(points: Sequence[Points], fitted: Parameters) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def _table(fitted: Parameters, keys: Sequence[Key], kinds: Sequence[LinkKind],
-           crossed: Sequence[int]) -> pd.DataFrame:
+def _table(fitted: Parameters, errors: Mapping[Key, float], links: Links, crossed: Sequence[int]
+           ) -> pd.DataFrame:
     """List all parameters of what was crossed; those that are not fitted are not determined."""
     sizes = [f"messages up to {format_size(limit)}" for limit in fitted.upto]
     sizes.append("larger messages" if sizes else "all messages")
     rows = []
-    for key in candidates_of(len(fitted.launch), len(kinds)):
-        of_kind = key.field in ("latency", "efficiency")
-        if of_kind and key.at not in crossed:
-            continue
-        of = (kinds[key.at].name if of_kind else "each step" if key.field == "overhead" else
-              sizes[key.at])
+    for key in candidates_of(len(fitted.launch), crossed):
+        of = (links.kinds[key.at] if key.field in ("latency", "efficiency") else
+              "each step" if key.field == "overhead" else sizes[key.at])
         rows.append({"parameter": "efficiency" if key.field == "part" else key.field, "of": of,
-                     "value": float(np.reshape(getattr(fitted, key.field), -1)[key.at]),
-                     "determined": key in keys})
+                     "value": fitted[key], "determined": key in errors,
+                     "standard_error": errors.get(key, math.nan)})
     return pd.DataFrame(rows)

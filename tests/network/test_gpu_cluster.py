@@ -101,6 +101,16 @@ def test_two_levels(servers, gpus, per_nic):
         + 2 * (servers - 1) * (size * per_nic / (n * slow) + rail))
 
 
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_rings_of_a_root_leave_servers_through_all_nics(collective):
+    """2 servers of 4 with NVLink for free: k rings send S/k over each of k NICs of 1 GB/s."""
+    network = netsim.gpu_cluster(2, 4, 1e30, 1e9, pcie=1e30, spine=0)
+    for rings in (1, 2, 4):
+        took = netsim.collective_times(collective, network, sizes=1e9, form="aggregate",
+                                       rings=rings, root=1)["time_s"][0]
+        assert took == pytest.approx(1 / rings)
+
+
 def test_hierarchical_against_flat_where_nvlink_is_free():
     """Bytes over a NIC are (G - 1)/n of S against (n - 1)/n: the flat ring takes 15/3 as long."""
     network = netsim.gpu_cluster(4, 4, 1e30, 1e9, routing="spray")

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import netsim
 from netsim.cli.main import main
 from netsim.errors import InputError, MissingExtraError
-from netsim.studies import calibration, calibration_fit
+from netsim.studies import calibration, calibration_points
 from netsim.traces.measured import Measurement
 
 FIXTURE = Path(__file__).parent.parent / "traces" / "measured" / "all_reduce_4x1.txt"
@@ -84,6 +84,29 @@ def test_every_third_size_is_held_out_and_enters_no_fit(tmp_path):
         assert other.held_out_error == pytest.approx(9, rel=1e-2)
 
 
+def test_links_that_no_flow_crosses_keep_their_values(tmp_path):
+    """A ring per GPU stays on its rail, so that spines are not crossed; links to NICs are."""
+    path = network_file(tmp_path, SERVERS + 'latency = "7us"\n')
+    found = netsim.calibrate(of(8, SIZES, 2e-4 + SIZES / 50e9, servers=np.repeat([0, 1], 4)), path)
+    assert set(found.rows["algorithm"]) == {"ring"}
+    assert not found.parameters["of"].str.contains("spine").any()
+    kept = ["spine" in name for name in found.network.link_names]
+    assert found.network.wire.latency.tolist() == [7e-6 if each else 0.0 for each in kept]
+
+
+def test_standard_errors(tmp_path):
+    """Of a launch with noise of 5 % in 2,100 fitted points: 5 % over the root of 2,100.
+
+    Small messages do not determine the rate.
+    """
+    sizes = np.tile(SIZES[:10], 300)
+    noise = np.exp(0.05 * np.random.default_rng(2).normal(size=3000))
+    found = netsim.calibrate(of(8, sizes, 20e-6 * noise), network_file(tmp_path, SWITCH))
+    launch, *others = found.parameters.itertuples()
+    assert launch.standard_error == pytest.approx(20e-6 * 0.05 / np.sqrt(2100), rel=0.1)
+    assert all(np.isnan(each.standard_error) for each in others if not each.determined)
+
+
 def test_outliers_count_little(tmp_path):
     """One of 20 fitted times is five times too long; the mean would move by 8 %."""
     times = ring_times(8, SIZES, 30e-6, 0.9)
@@ -109,23 +132,21 @@ def test_protocols_by_size_of_messages(tmp_path):
 def test_the_times_of_a_fit_are_those_of_a_run(tmp_path):
     """Of all algorithms, on servers: launches, protocols, overheads, latencies, efficiencies."""
     path = network_file(tmp_path, SERVERS + "spine = 0\n")  # there is one path between two GPUs
-    network = netsim.read_network(path)
-    kinds, kind = calibration_fit.kinds_of(network)
-    given = calibration_fit.Parameters(
+    links = calibration_points.Links(netsim.read_network(path))
+    kinds = len(links.kinds)
+    given = calibration_points.Parameters(
         np.array([2e4, 3e6]), np.array([5e-6, 9e-6, 2e-5]), np.array([0.3, 0.6, 1.0]),
-        np.linspace(0.7, 1.0, len(kinds)), 3e-7, np.linspace(1e-7, 4e-7, len(kinds)))
-    servers = np.repeat([0, 1], 4)
-    for collective, algorithms in calibration._ALGORITHMS.items():
-        for algorithm in algorithms if collective != "barrier" else ():
-            measured = of(8, [1e3, 1e5, 1e7, 1e9], np.ones(4), collective, servers)
-            hosts = calibration_fit.hosts_of(measured, network)
-            alone = calibration_fit.Alone.of(calibration_fit.stages_of(measured, algorithm, 1.0),
-                                          measured.nbytes, network, hosts, kind, len(kinds))
-            points = calibration_fit.Points(measured, hosts, algorithm, alone.times,
-                                         np.zeros(4, bool))
-            run = points.simulated(calibration._with_parameters(
-                netsim.read_network(path), given, kinds))
-            np.testing.assert_allclose(run, alone.times(given), rtol=1e-3, err_msg=algorithm)
+        np.linspace(0.7, 1.0, kinds), np.array([3e-7]), np.linspace(1e-7, 4e-7, kinds))
+    network = calibration_points.Links(netsim.read_network(path)).with_values(given)
+    for collective, algorithms in calibration_points.ALGORITHMS.items():
+        for algorithm in algorithms:
+            measured = of(8, [1e3, 1e5, 1e7, 1e9], np.ones(4), collective, np.repeat([0, 1], 4))
+            points = calibration_points.points_of(measured, links, algorithm)
+            pattern = calibration_points.pattern_of(measured, algorithm)
+            run = netsim.collective_times(pattern.pop("name"), network, 8, measured.nbytes,
+                                          **pattern)
+            np.testing.assert_allclose(run["time_s"], points.times(given), rtol=1e-3,
+                                       err_msg=algorithm)
 
 
 def test_a_ring_of_each_gpu_and_hierarchy_where_rings_are_too_slow(tmp_path):
@@ -230,6 +251,7 @@ def test_command(tmp_path, monkeypatch):
     (of(9, SIZES, SIZES), SWITCH, "9 ranks on 9 servers need 9 hosts; .* has 8"),
     (of(5, SIZES, SIZES, servers=np.zeros(5, int)), SERVERS, "5 ranks are on one server; .* 4 GP"),
     (of(2, SIZES[:2], SIZES[:2]), SWITCH, "has 2 sizes; a fit needs three"),
+    (of(4, SIZES, SIZES, "barrier"), SWITCH, "own: .* times of 'barrier', but .* has no bytes"),
     ([], SWITCH, "there is nothing measured"),
 ])
 def test_what_cannot_be_fitted(tmp_path, measured, network, says):

@@ -262,6 +262,8 @@ class _Rooted(Collective):
     algorithm: str = "ring"
     chunks: int = 1
     root: int = 0
+    rings: int = 1
+    group: int | None = None
 
 
 @known_names
@@ -277,6 +279,8 @@ class Broadcast(_Rooted):
         The number of chunks into which the bytes are divided.
     root : int
         The position of the root.
+    rings, group
+        See `AllReduce`.
     form, unit, order, costs
         See `Collective`.
     """
@@ -297,6 +301,8 @@ class Reduce(_Rooted):
         The number of chunks into which the bytes are divided.
     root : int
         The position of the root.
+    rings, group
+        See `AllReduce`.
     form, unit, order, costs
         See `Collective`.
     """
