@@ -298,8 +298,7 @@ def interleave(network: Topology | str | Path, workload: Workload | str | Path, 
     """
     network = as_network(network)
     workload = all_fitted(as_workload(workload, seed), network, seed)
-    iterations = [alone(JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
-                                network.usable).graph(0), max(spec.ranks, 1)) for spec in workload]
+    iterations = alone_on(network, workload, seed)
     periods = [each.period_s for each in iterations]
     meetings = _meetings(iterations, network.usable)
     best = [_compatible(phases, network.usable[link]) for _, link, phases in meetings]
@@ -318,6 +317,12 @@ def interleave(network: Topology | str | Path, workload: Workload | str | Path, 
     return Interleaving(delay, links, replace(workload, jobs=tuple(
         replace(spec, arrival_s=spec.arrival_s + later)
         for spec, later in zip(workload, delay.tolist(), strict=True))))
+
+
+def alone_on(network: Topology, workload: Workload, seed: int) -> list[IterationAlone]:
+    """The first iteration of each job alone on a network; `seed` places those without hosts."""
+    return [alone(JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
+                          network.usable).graph(0), max(spec.ranks, 1)) for spec in workload]
 
 
 class Begun(NamedTuple):
