@@ -52,7 +52,7 @@ class Crux(Allocator):
     Jobs get priorities among those that have an active coflow, whenever a coflow becomes valid or
     completes, and may meet on the links of their unfinished flows. The reference job is that with
     the longest time on its busiest link. Ties go to the earlier arrival, then id. Paths are those
-    of the network: the path selection of Section 4.1 is not a part of this policy.
+    of the network; `netsim.jobs.crux.choose_paths` selects them as in Section 4.1.
     """
 
     levels: int = 8

@@ -37,14 +37,16 @@ class MLTCP(Allocator):
     intercept : float
         Weight of a flow that has sent nothing; more than 0.
     interval : quantity
-        Weights are updated at multiples of this time, and when coflows become valid or complete.
+        Weights are updated at multiples of this time, and when coflows become valid or complete. An
+        update is a decision, so a long coflow needs a longer interval; a tenth of the time for
+        which a coflow sends is enough.
 
     Notes
     -----
     In the paper, F scales the growth of the congestion window, and so a flow's share of a full
     link. The bytes of an iteration are learned from gaps between acknowledgements. Here they are
     known, and a flow of each coflow is a connection of its own: in jobs with several coflows per
-    iteration, r begins at 0 in each of them.
+    iteration, r begins at 0 in each of them. The weights of jobs and stages are ignored.
     """
 
     slope: float = 1.75

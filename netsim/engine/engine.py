@@ -218,11 +218,17 @@ class Engine:
         self._arrived.append(job)
         self._ask()
 
-    def _start(self, job: int, gpus: Ints) -> None:
-        """Give a job its GPUs; it runs as soon as it has restored its earlier progress."""
+    def _start(self, job: int, gpus: Ints, others: Sequence[Ints]) -> None:
+        """Give a job its GPUs; it runs as soon as it has restored its earlier progress.
+
+        `others` are the GPUs of jobs that start after it.
+        """
         now, pool = self._env.now, self._pool
         check_start(self._name, job, gpus, self._jobs, self._cluster, self._pending,
                     self._saving, pool.free, bool(pool.lost), self._execution.sizes)
+        if self._execution.prefers and job not in self.gpus:
+            kept = np.isin(np.arange(len(pool.free)), np.concatenate([gpus[:0], *others]))
+            gpus = self._execution.prefer(job, gpus, pool.free & ~kept)
         del self._pending[job]
         pool.take(gpus)
         pool.load[gpus] += self._promise(job)
@@ -320,10 +326,14 @@ class Engine:
         else:
             self._run(segment)
 
-    def _run(self, segment: Segment, _: Any = None) -> None:
-        """Start a job's progress on its GPUs, unless it has lost them."""
+    def _run(self, segment: Segment, _: Any = None, *, delayed: bool = False) -> None:
+        """Start a job's progress on its GPUs, unless it has lost them, or should start later."""
         job = segment.job
         if self.ledger.open.get(job) is segment and math.isnan(segment.stop):
+            if not delayed and (wait := self._execution.delay_s(job, segment.gpus)):
+                self.ledger.rows["ready"][job] = later = self._env.now + wait
+                call_at(self._env, later, partial(self._run, segment, delayed=True))
+                return
             self.ledger.run(job, self._env.now)
             lost_s = self._execution.start(job, segment.gpus,
                                            float(self.ledger.rows["kept"][job]), self._end)
@@ -488,11 +498,11 @@ class Engine:
         held = {job: self._running.get(job) for job in decision.preempt}
         for job in decision.preempt:
             self._preempt(job)
-        for job, gpus in decision.start:
+        for k, (job, gpus) in enumerate(decision.start):
             if job in held and not math.isnan(self.end_s[job]):
                 continue  # it ended at this instant, instead of being moved
             check_moved(self._name, job, gpus, self._jobs, held, self._saving)
-            self._start(job, gpus)
+            self._start(job, gpus, [other for _, other in decision.start[k + 1:]])
         if decision.start or decision.preempt or news:
             self._in_vain, self._in_vain_since = 0, now
         if decision.wake_at < math.inf and not self._wakes_in_vain():

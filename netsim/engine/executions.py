@@ -38,6 +38,9 @@ class Execution(ABC):
     #: `send_state`. If not, moving the state takes its bytes divided by the rate of a NIC.
     sends_state: ClassVar[bool] = False
 
+    #: Whether `prefer` may choose other GPUs for a job than those that it should get.
+    prefers: bool = False
+
     def __init__(self, env: Any, jobs: Sequence[JobSpec]) -> None:
         self._env, self._jobs = env, jobs
 
@@ -81,6 +84,17 @@ class Execution(ABC):
         0 stands for a place outside of the cluster that has room for any job.
         """
         return (self._jobs[job].ranks,)
+
+    def prefer(self, job: int, gpus: Ints, free: NDArray[np.bool_]) -> Ints:
+        """Return the GPUs on which a job should start for the first time, instead of `gpus`.
+
+        `free` marks the GPUs among which to choose.
+        """
+        return gpus
+
+    def delay_s(self, job: int, gpus: Ints) -> float:
+        """By how much a job that could start now should start later, in seconds."""
+        return 0.0
 
     # --- jobs that are stopped, and go on elsewhere ----------------------------------------
 

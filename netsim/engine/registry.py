@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from netsim.base.plugins import Registry, parse_policy
-from netsim.base.values import known_names
+from netsim.base.values import as_whole, convert, known_names
 from netsim.cluster.contention import Contention
 
 
@@ -30,6 +31,31 @@ class CoflowContention(Contention):
     time: str = "continuous"
 
 
+@known_names
+@dataclass(frozen=True)
+class Cassini(CoflowContention):
+    """Execution as coflows on the network, in which jobs that share links send in turn: CASSINI.
+
+    A job begins later by the shift in time that makes it fit best to the jobs that run already. It
+    gets those GPUs, among candidates, on which it fits best.
+
+    Parameters
+    ----------
+    alpha, xi1, xi2, k_min, reduce, slot, time, degradation
+        As for `Contention`.
+    candidates : int
+        The most placements that are compared: that of the scheduler, and the same numbers of GPUs
+        on other servers with equally many free GPUs, drawn at random; with 1, or if the scheduler
+        chooses GPUs itself, only that of the scheduler.
+    """
+
+    candidates: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        convert(self, candidates=partial(as_whole, least=1))
+
+
 @dataclass(frozen=True, init=False)
 class IterationTime(Contention):
     """The model by which schedulers plan jobs with fixed iteration times, as in A-SRPT."""
@@ -46,6 +72,7 @@ class IterationTime(Contention):
 EXECUTIONS = Registry(
     "execution", {
         "asrpt": "netsim.engine.registry:IterationTime",
+        "cassini": "netsim.engine.registry:Cassini",
         "fabric": "netsim.engine.registry:CoflowContention",
         "rar-contention": "netsim.cluster.contention:Contention",
     },

@@ -7,6 +7,7 @@ Rajasekaran, Ghobadi, Akella, "CASSINI: Network-Aware Job Scheduling in Machine 
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.units import Quantity, parse_rate
-from netsim.base.values import known_names
+from netsim.base.units import Quantity, parse_rate, parse_seconds
+from netsim.base.values import about, known_names
 from netsim.errors import InputError
 from netsim.jobs.alone import IterationAlone, alone
 from netsim.jobs.fitting import all_fitted
@@ -28,6 +29,8 @@ from netsim.traces.formats import as_workload
 from netsim.workload import Workload
 
 Floats = NDArray[np.float64]
+
+Ints = NDArray[np.int64]
 
 #: Angles on the circle of the longest iteration: 5 degrees each.
 ANGLES = 72
@@ -47,16 +50,16 @@ class Phases(NamedTuple):
 
     Attributes
     ----------
-    period_s : float
-        How long an iteration takes, in seconds.
+    period_s : quantity
+        How long an iteration takes: seconds, or a quantity such as ``"255ms"``.
     up : sequence of tuple
-        Phases in which it sends: when each begins and ends, in seconds from the beginning of the
-        iteration, and its rate, in bytes per second. Phases may end in later iterations. Rates of
-        phases that overlap add up.
+        Phases in which it sends: when each begins and ends, from the beginning of the iteration,
+        and its rate, in bytes per second or as a quantity such as ``"50Gbps"``. Phases may end in
+        later iterations. Rates of phases that overlap add up.
     """
 
-    period_s: float
-    up: Sequence[tuple[float, float, float]]
+    period_s: Quantity
+    up: Sequence[tuple[Quantity, Quantity, Quantity]]
 
 
 class Compatibility(NamedTuple):
@@ -95,16 +98,41 @@ def compatibility(jobs: Sequence[Phases], capacity: Quantity) -> Compatibility:
     Raises
     ------
     InputError
-        If there is no job, or one whose iteration takes no time.
+        If there is no job, if an iteration takes no time, or if something is not as in `Phases`.
     """
     rate = parse_rate(capacity, "capacity", strict=True)
-    if not jobs or not all(isinstance(each, Phases) and 0 < each.period_s < math.inf
-                           for each in jobs):
-        raise InputError("jobs must be Phases with iterations that take some time", "jobs")
-    for begin, end, sent in (phase for each in jobs for phase in each.up):
-        if not (0 <= begin <= end < math.inf and 0 <= sent < math.inf):
-            raise InputError("phases must be (begin, end, rate) with begin <= end and a rate of at "
-                             f"least 0, not {(begin, end, sent)}", "jobs")
+    with about("jobs"):
+        parsed = [_parsed(each) for each in jobs]
+        if not parsed or not all(each.period_s for each in parsed):
+            raise InputError("jobs must be Phases with iterations that take some time")
+    return _compatible(parsed, rate)
+
+
+class _Phases(NamedTuple):
+    """`Phases` in seconds and bytes per second."""
+
+    period_s: float
+    up: Sequence[tuple[float, float, float]]
+
+
+def _parsed(job: Phases) -> _Phases:
+    """Parse the quantities of a job."""
+    try:
+        period, up = job
+        given = [(begin, end, rate) for begin, end, rate in up]
+    except (TypeError, ValueError):
+        raise InputError("jobs must be Phases of a time and of phases (begin, end, rate), not "
+                         f"{reprlib.repr(job)}") from None
+    found = []
+    for begin, end, rate in given:
+        begin_s = parse_seconds(begin, "begin of a phase")
+        found.append((begin_s, parse_seconds(end, "end of a phase", least=begin_s),
+                      parse_rate(rate, "rate of a phase")))
+    return _Phases(parse_seconds(period, "period_s"), found)
+
+
+def _compatible(jobs: Sequence[_Phases], rate: float) -> Compatibility:
+    """Find the shifts of `compatibility`."""
     circle = _Circle.of(jobs, rate)
     ranges = [math.ceil(circle.angles / turns) for turns in circle.turns]
     search = _all_tried if math.prod(ranges[1:-1]) <= _MOST_TRIED else _one_by_one
@@ -114,10 +142,16 @@ def compatibility(jobs: Sequence[Phases], capacity: Quantity) -> Compatibility:
 
 def _best_shift(others: Floats, demand: Floats, choices: int) -> tuple[float, int]:
     """The least excess of one more job, and the first shift at which it is reached."""
-    at = (np.arange(len(demand)) - np.arange(choices)[:, np.newaxis]) % len(demand)
-    excess = np.maximum(others + demand[at] - 1.0, 0.0).mean(1)
+    excess = _excess(others, demand, np.arange(choices))
     best = int(np.flatnonzero(excess <= excess.min() + _SLACK)[0])
     return float(excess[best]), best
+
+
+def _excess(others: Floats, demand: Floats, shifts: Ints) -> Floats:
+    """The mean demand beyond the capacity, over the capacity, for each shift of one more job."""
+    at = (np.arange(len(demand)) - shifts[:, np.newaxis]) % len(demand)
+    excess: Floats = np.maximum(others + demand[at] - 1.0, 0.0).mean(1)
+    return excess
 
 
 def _all_tried(demands: Sequence[Floats], ranges: Sequence[int]) -> list[int]:
@@ -159,7 +193,7 @@ class _Circle:
     demands: Sequence[Floats]  #: the mean rate of each job in each angle, over the capacity
 
     @classmethod
-    def of(cls, jobs: Sequence[Phases], capacity: float) -> _Circle:
+    def of(cls, jobs: Sequence[_Phases], capacity: float) -> _Circle:
         """Find the least multiple of the longest iteration that all others divide, or nearly."""
         periods = [each.period_s for each in jobs]
         longest = max(periods)
@@ -178,13 +212,20 @@ class _Circle:
 
     def score(self, shifts_s: Floats) -> float:
         """1 less the mean demand beyond the capacity, over the capacity, with these shifts."""
-        shifts = np.round(shifts_s / self.step_s).astype(np.int64).tolist()
-        found = sum((np.roll(demand, shift) for demand, shift in zip(
-            self.demands, shifts, strict=True)), np.zeros(self.angles))
-        return 1.0 - float(np.maximum(found - 1.0, 0.0).mean())
+        return 1.0 - float(np.maximum(sum(self.turned(shifts_s)) - 1.0, 0.0).mean())
+
+    def turned(self, shifts_s: Floats) -> list[Floats]:
+        """The demand of each job in each angle, with these shifts."""
+        return [np.roll(demand, shift) for demand, shift in zip(
+            self.demands, self.angles_of(shifts_s).tolist(), strict=True)]
+
+    def angles_of(self, shifts_s: Floats) -> Ints:
+        """Shifts in angles."""
+        shifts: Ints = np.round(shifts_s / self.step_s).astype(np.int64)
+        return shifts
 
 
-def _demand(job: Phases, turns: int, angles: int) -> Floats:
+def _demand(job: _Phases, turns: int, angles: int) -> Floats:
     """The mean rate of a job in each angle, in bytes per second."""
     whole, part = np.divmod(np.arange(angles + 1) * (turns / angles), 1.0)  # iterations
     sent = np.zeros(angles + 1)
@@ -257,11 +298,10 @@ def interleave(network: Topology | str | Path, workload: Workload | str | Path, 
     """
     network = as_network(network)
     workload = all_fitted(as_workload(workload, seed), network, seed)
-    iterations = [alone(JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
-                                network.usable).graph(0), max(spec.ranks, 1)) for spec in workload]
+    iterations = alone_on(network, workload, seed)
     periods = [each.period_s for each in iterations]
     meetings = _meetings(iterations, network.usable)
-    best = [compatibility(phases, network.usable[link]) for _, link, phases in meetings]
+    best = [_compatible(phases, network.usable[link]) for _, link, phases in meetings]
     phase = _traverse(periods, [dict(zip(jobs, found.shifts_s.tolist(), strict=True))
                                 for (jobs, _, _), found in zip(meetings, best, strict=True)])
     links = tuple(
@@ -279,12 +319,60 @@ def interleave(network: Topology | str | Path, workload: Workload | str | Path, 
         for spec, later in zip(workload, delay.tolist(), strict=True))))
 
 
+def alone_on(network: Topology, workload: Workload, seed: int) -> list[IterationAlone]:
+    """The first iteration of each job alone on a network; `seed` places those without hosts."""
+    return [alone(JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
+                          network.usable).graph(0), max(spec.ranks, 1)) for spec in workload]
+
+
+class Begun(NamedTuple):
+    """A job that repeats an iteration, and the instant at which one of its iterations begins."""
+
+    iteration: IterationAlone
+    begin_s: float
+
+
+class BestDelay(NamedTuple):
+    """By how much a job should begin later, and the mean score of the links that it shares then.
+
+    The score is 1 if it shares none.
+    """
+
+    delay_s: float
+    score: float
+
+
+def best_delay(job: Begun, others: Sequence[Begun], capacity: Floats) -> BestDelay:
+    """Delay a job so that it sends in turn with others, which are not shifted any more.
+
+    The least of the best delays is chosen, from none and all those by which an iteration begins a
+    multiple of 5 degrees after one of the first job that it meets on its busiest link. The mean
+    score of all its links counts. `capacity` is that of links, in bytes per second.
+    """
+    meetings = [each for each in _meetings([job.iteration, *(
+        other.iteration for other in others)], capacity) if each.jobs[0] == 0]
+    if not meetings:
+        return BestDelay(0.0, 1.0)
+    period_s, begin_s = job.iteration.period_s, np.array([each.begin_s for each in (job, *others)])
+    begin_s -= begin_s[meetings[0].jobs[1]]
+    turns = np.arange(ANGLES) * (period_s / ANGLES)
+    delays_s = np.append(0.0, np.sort((turns - begin_s[0]) % period_s))
+    excess = np.zeros(len(delays_s))
+    for jobs, link, phases in meetings:
+        circle = _Circle.of(phases, capacity[link])
+        theirs = np.sum(circle.turned(begin_s[list(jobs)])[1:], 0)
+        excess += _excess(theirs, circle.demands[0],
+                          circle.angles_of(begin_s[0] + delays_s)) / len(meetings)
+    best = int(np.flatnonzero(excess <= excess.min() + _SLACK)[0])
+    return BestDelay(float(delays_s[best]), 1.0 - float(excess[best]))
+
+
 class _Meeting(NamedTuple):
     """The jobs that share links, the busiest of these links, and the phases of the jobs on it."""
 
     jobs: tuple[int, ...]
     link: int
-    phases: list[Phases]
+    phases: list[_Phases]
 
 
 def _meetings(iterations: Sequence[IterationAlone], capacity: Floats) -> list[_Meeting]:
@@ -300,13 +388,13 @@ def _meetings(iterations: Sequence[IterationAlone], capacity: Floats) -> list[_M
             for jobs, link in busiest.items()]
 
 
-def _phases(iteration: IterationAlone, link: int) -> Phases:
+def _phases(iteration: IterationAlone, link: int) -> _Phases:
     """The phases of a job on a link."""
     nbytes = np.array([demand.loads["nbytes"][demand.loads["link"] == link].sum()
                        for demand in iteration.routed])[iteration.which]
     here = nbytes > 0
     begin, end = iteration.begin_s[here], iteration.end_s[here]
-    return Phases(iteration.period_s, [*zip(
+    return _Phases(iteration.period_s, [*zip(
         begin.tolist(), end.tolist(), (nbytes[here] / (end - begin)).tolist(), strict=True)])
 
 

@@ -154,6 +154,12 @@ class GraphTopology(Topology):
         other._relays = other._paths = None
         return other
 
+    def with_paths(self, paths: Mapping[tuple[int, int], Sequence[int]]) -> GraphTopology:
+        """Return this network with paths of links, one for each of some pairs of hosts."""
+        other = copy(self)
+        other.given = other._alive = GivenPaths.of_links(paths, self.hosts)
+        return other
+
     def reaches(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
         """Return the mask of the pairs of hosts with a path; False for a host and itself."""
         found = (src != dst) & self._shortest.connect(src, dst)

@@ -258,6 +258,17 @@ class GivenPaths:
         self._links = np.array([link for several in chosen for path in several for link in path],
                                np.int64)
 
+    @classmethod
+    def of_links(cls, paths: Mapping[tuple[int, int], Sequence[int]], hosts: int) -> GivenPaths:
+        """Make paths of links, one for each pair of hosts."""
+        made = cls([], {}, hosts, {})
+        pairs = sorted(paths)
+        made._pairs = np.array([src * hosts + dst for src, dst in pairs], np.int64)
+        made._alternatives = np.arange(len(pairs) + 1)
+        made._ptr = _starts([paths[pair] for pair in pairs])
+        made._links = np.array([link for pair in pairs for link in paths[pair]], np.int64)
+        return made
+
     def has(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
         """Return the mask of the pairs of hosts that have user-defined paths."""
         return np.isin(src * self._hosts + dst, self._pairs)

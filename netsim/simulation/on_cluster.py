@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -19,8 +20,9 @@ from netsim.cluster.placed import ring_of
 from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.engine import Engine
 from netsim.engine.executions import ContentionExecution, Execution, IterationTimeExecution
+from netsim.engine.interleaved import InterleavedExecution
 from netsim.engine.preemption import Preemption
-from netsim.engine.registry import IterationTime
+from netsim.engine.registry import Cassini, IterationTime
 from netsim.engine.view import check_open, decider_of
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
@@ -140,11 +142,14 @@ class OnCluster(Run):
             completed=recorder.finished_without_process, job_of=self._job_of)
         self.forecast = forecast_of(allocator, self.workload.history)
         self.fabric.table.jobs["gpus"] = column(self.workload.jobs, "ranks")
-        self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,
-                                          self.model, recorder, self.faults.most_capacity,
-                                          self.factors, self.workload.seed,
-                                          may_go_back=self.preemption.on_fault == "checkpoint",
-                                          forecast=self.forecast)
+        make: Callable[..., CoflowExecution] = CoflowExecution
+        if isinstance(self.model, Cassini):
+            make = partial(InterleavedExecution, candidates=1 if chooses_gpus(self.scheduler) else
+                           self.model.candidates)
+        self._on_fabric = make(self.env, self.fabric, self.cluster, self.workload.jobs, self.model,
+                               recorder, self.faults.most_capacity, self.factors,
+                               self.workload.seed, forecast=self.forecast,
+                               may_go_back=self.preemption.on_fault == "checkpoint")
         self._begin(self._on_fabric)
 
     def _begin(self, execution: Execution,

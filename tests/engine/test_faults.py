@@ -16,7 +16,7 @@ from netsim.errors import AllocationError, InputError, StalledError
 from tests.examples import examples
 
 MB = 1e6
-EXECUTIONS = ["fabric", "asrpt", "rar-contention:time=continuous"]
+EXECUTIONS = ["fabric", "cassini", "asrpt", "rar-contention:time=continuous"]
 SCHEDULERS = ["fifo", "sjf", "spjf:predictor=perfect", "wcs-subtime",
               "wcs-duration:predictor=perfect:retrain=1s"]
 

@@ -21,7 +21,7 @@ from tests.twins.job_orders import ORDERS
 from tests.twins.preemption import ClusterJob, Costs, ServerFault, run_jobs
 
 #: In all of these, an iteration of a ring without bytes takes its computation alone.
-EXECUTIONS = ["rar-contention:time=continuous:xi2=0", "asrpt", "fabric:xi2=0"]
+EXECUTIONS = ["rar-contention:time=continuous:xi2=0", "asrpt", "fabric:xi2=0", "cassini:xi2=0"]
 in_all = pytest.mark.parametrize("execution", EXECUTIONS)
 
 

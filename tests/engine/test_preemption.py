@@ -16,7 +16,7 @@ from tests.conformance.test_schedulers import ON_CLUSTERS, quick
 from tests.examples import examples
 
 #: In these an iteration of a ring without bytes takes its computation alone.
-EXECUTIONS = ["rar-contention:time=continuous", "asrpt", "fabric"]
+EXECUTIONS = ["rar-contention:time=continuous", "asrpt", "fabric", "cassini"]
 in_all = pytest.mark.parametrize("execution", EXECUTIONS)
 
 MB = 1e6
@@ -244,7 +244,7 @@ def test_state_shares_ports_on_the_fabric(execution):
 
     By formula a move is one transfer at the rate of a NIC, whatever else moves.
     """
-    move_s = 6 if execution == "fabric" else 3
+    move_s = 6 if execution in ("fabric", "cassini") else 3
     three = Cluster(gpus=[2, 2, 2], nic=MB)
     assert moved(1, [[0, 1]], [[2, 4]], execution, cluster=three) == pytest.approx([11 + move_s])
     assert moved(2, [[0], [1]], [[2], [3]], execution, cluster=three) == pytest.approx(
