@@ -227,8 +227,9 @@ class Engine:
         check_start(self._name, job, gpus, self._jobs, self._cluster, self._pending,
                     self._saving, pool.free, bool(pool.lost), self._execution.sizes)
         if self._execution.prefers and job not in self.gpus:
-            kept = np.isin(np.arange(len(pool.free)), np.concatenate([gpus[:0], *others]))
-            gpus = self._execution.prefer(job, gpus, pool.free & ~kept)
+            kept = np.setdiff1d(np.concatenate([gpus[:0], *others]), gpus)
+            free = pool.free & ~np.isin(np.arange(len(pool.free)), kept)
+            gpus = self._execution.prefer(job, gpus, free)
         del self._pending[job]
         pool.take(gpus)
         pool.load[gpus] += self._promise(job)

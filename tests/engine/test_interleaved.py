@@ -6,7 +6,7 @@ import pytest
 
 import netsim
 from netsim import Cluster, JobSpec, Stage
-from netsim.errors import InputError
+from netsim.errors import AllocationError, InputError
 
 MB = 1e6
 
@@ -159,6 +159,15 @@ def test_schedulers_that_choose_gpus_are_not_overruled():
     own, done = (netsim.simulate(cluster, jobs, scheduler="sjf-bco", execution=each)
                  for each in ("fabric", "cassini"))
     assert own.jobs["placement"].tolist() == done.jobs["placement"].tolist()
+
+
+def test_gpus_that_are_given_twice_are_refused():
+    class Twice:
+        def decide(self, view):
+            return [(job, np.array([1, 3] if job else [0, 2])) for job in view.waiting]
+
+    with pytest.raises(AllocationError, match="GPUs that are taken"):
+        run(leaves(4), [training(0), training(1, 1), training(2, 1)], scheduler=Twice())
 
 
 @pytest.mark.parametrize("candidates", [0, 1.5, "many"])
