@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -252,3 +252,13 @@ class FlowArrays:
     def copy_in(self, rows: NDArray[Any], demand: RoutedCoflow) -> None:
         """Append the flows, hops and loads of the coflows in `rows`; there must be room."""
         copy_in(self.arrays, self.used, rows, demand.arrays)
+
+
+class Source(Protocol):
+    """Knows beforehand when coflows become valid; each is the only coflow of its job."""
+
+    def more(self) -> RoutedCoflow | None:
+        """Return the next coflows, in order of (validity, job); None if there are no more.
+
+        Each coflow has bytes to send.
+        """
