@@ -477,7 +477,7 @@ def _fill(filling, coflow, used, lists, keys):
             count += 1
     if count == 0:
         return False
-    filled, heap = filled[:count], lists[HEAP, :count]
+    filled, heap, growth = filled[:count], lists[HEAP, :count], filling.growth
     speed = _freeze_as_before(filled, coflow, filling, heap)
     if speed < 0.0:
         speed = _freeze_by_level(filled, coflow, filling, heap, keys[:count])
@@ -485,25 +485,26 @@ def _fill(filling, coflow, used, lists, keys):
     for k in range(count):
         s = filled[k]
         order[places[k]] = s
-        link = filling.links[s].link
-        rest = 0.0 if filling.full_at[s] < np.inf else max(filling.left[s], 0.0)
+        link = growth.links[s].link
+        rest = 0.0 if growth.full_at[s] < np.inf else max(growth.left[s], 0.0)
         used[s] += left[link] - rest
         left[link] = rest
     return True
 
 
-@in_place
+@inlined
 def _note_free(filling, coflow):
     """Update what flows want, from the slots that became full or are no longer full."""
-    share, others, wants, free = filling.share, filling.others, filling.wants, filling.free
+    growth, wants, free = filling.growth, filling.wants, filling.free
+    share, others = growth.share, growth.others
     for s in slots_of(coflow):
-        slot = filling.links[s]
+        slot = growth.links[s]
         is_free = 1.0 if filling.available[slot.link] > filling.dust[slot.link] else 0.0
         sign = is_free - free[s]
         if sign == 0.0:
             continue
         free[s] = is_free
-        filling.full_at[s] = 0.0
+        growth.full_at[s] = 0.0
         if slot.others_from >= 0:
             stop = slot.others_from + slot.stop - slot.first
             _add(share[slot.first:slot.stop], wants[slot.others_from:stop], sign)
@@ -527,13 +528,13 @@ def _add(share, wants, sign):
 @inlined
 def _freeze_as_before(order, coflow, filling, late):
     """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
-    grows = _thaw(order, coflow, filling)
-    speed, coflow.top_level, _, too_late = _freeze(order, filling.left[:0], grows, filling, late)
+    growth, grows = filling.growth, _thaw(order, coflow, filling)
+    speed, coflow.top_level, _, too_late = _freeze(order, growth.left[:0], grows, growth, late)
     if too_late:
         return -1.0
     for s in order:
-        overloads = filling.left[s] < -ROUNDED * filling.available[filling.links[s].link]
-        if filling.full_at[s] == np.inf and overloads:
+        overloads = growth.left[s] < -ROUNDED * filling.available[growth.links[s].link]
+        if growth.full_at[s] == np.inf and overloads:
             return -1.0
     return speed
 
@@ -541,12 +542,12 @@ def _freeze_as_before(order, coflow, filling, late):
 @inlined
 def _freeze_by_level(filled, coflow, filling, heap, levels):
     """Freeze slots, the lowest level first, and store that order; return the sum of rates."""
-    grows = _thaw(filled, coflow, filling)
+    growth, grows = filling.growth, _thaw(filled, coflow, filling)
     for k in range(len(filled)):
         heap[k] = filled[k]
-        levels[k] = filling.left[filled[k]] / filling.unfrozen[filled[k]]
+        levels[k] = growth.left[filled[k]] / growth.unfrozen[filled[k]]
     heap_up(levels, heap)
-    speed, coflow.top_level, _, _ = _freeze(heap, levels, grows, filling, filled)
+    speed, coflow.top_level, _, _ = _freeze(heap, levels, grows, growth, filled)
     for k in range(len(filled)):
         filled[k] = heap[len(filled) - 1 - k]
     return speed
@@ -555,26 +556,26 @@ def _freeze_by_level(filled, coflow, filling, heap, levels):
 @inlined
 def _thaw(filled, coflow, filling):
     """Reset the flows on the given slots to grow from 0; return their number, inf if not known."""
-    grows = 0.0
+    growth, grows = filling.growth, 0.0
     for s in filled:
-        filling.unfrozen[s] = filling.wants[s]
-        filling.left[s] = filling.available[filling.links[s].link]
-        filling.full_at[s] = np.inf
+        growth.unfrozen[s] = filling.wants[s]
+        growth.left[s] = filling.available[growth.links[s].link]
+        growth.full_at[s] = np.inf
         grows += filling.wants[s]
     return 0.5 * grows if coflow.paired else np.inf
 
 
 @inlined
-def _release(filling, slot, level):
+def _release(growth, slot, level):
     """Remove the flows of a full slot from their other slots; see `filling`."""
-    at, begin = filling.links[slot], filling.links[slot].others_from
+    at, begin = growth.links[slot], growth.links[slot].others_from
     if begin >= 0:
         end = begin + at.stop - at.first
-        release_all(filling.share[at.first:at.stop], filling.unfrozen[begin:end],
-                    filling.left[begin:end], level)
+        release_all(growth.share[at.first:at.stop], growth.unfrozen[begin:end],
+                    growth.left[begin:end], level)
     else:
-        release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
-                        filling.left, filling.full_at, level)
+        release_members(at.first, at.stop, growth.share, growth.others, growth.unfrozen,
+                        growth.left, growth.full_at, level)
 
 
 _freeze = freeze_of(_release)

@@ -135,7 +135,7 @@ ADDED_UP = 1  #: the same when flows were last added up: then, it was exact
 USED = 2  #: bytes per second
 HELD = 3  #: those within the share of a queue
 SENT = 4  #: scratch: the bytes that each flow of a run has sent that crosses it
-UNFROZEN, FILL_LEFT, FILL_KEY = 5, 6, 7  #: scratch of a fill: see `Filling`, and keys of a heap
+UNFROZEN, FILL_LEFT, FILL_KEY = 5, 6, 7  #: scratch of a fill: see `Growth`, and keys of a heap
 _BY_SLOT = 8
 
 #: `PriorityState.by_link`, for links in use and one more that is never full, in bytes per second:
@@ -190,8 +190,8 @@ class PriorityState(NamedTuple):
     steps: NDArray[np.float64]  #: one coflow more is scratch space
 
 
-class Filling(NamedTuple):
-    """One of the two fillings, by slot if not said otherwise; the first six as `filling` says."""
+class Growth(NamedTuple):
+    """What `filling.freeze_of` takes; its links are slots."""
 
     links: NDArray[Any]  #: of SLOT
     share: NDArray[np.float64]
@@ -199,20 +199,27 @@ class Filling(NamedTuple):
     unfrozen: NDArray[np.float64]
     left: NDArray[np.float64]
     full_at: NDArray[np.float64]
-    wants: NDArray[np.float64]
+
+
+class Filling(NamedTuple):
+    """One of the two fillings, with a name for each of its rows."""
+
+    growth: Growth
+    wants: NDArray[np.float64]  #: by slot, as is `free`
     free: NDArray[np.float64]
-    available: NDArray[np.float64]  #: by link
-    dust: NDArray[np.float64]  #: by link
+    available: NDArray[np.float64]  #: by link, as is `dust`
+    dust: NDArray[np.float64]
     order: NDArray[np.int64]  #: of slots, coflow by coflow
 
 
 @inlined
 def filling_of(engine, which):
-    """Return one of the fillings, `IN_QUEUE` or `REST`, with a name for each of its rows."""
+    """Return one of the fillings, `IN_QUEUE` or `REST`."""
     by_slot, own = engine.by_slot, engine.fillings[which]
-    return Filling(engine.slots, engine.share, engine.others, by_slot[UNFROZEN],
-                   by_slot[FILL_LEFT], own[LEVEL], own[WANTS], own[FREE], engine.by_link[which],
-                   engine.by_link[DUST_LEFT], engine.lists[which])
+    return Filling(Growth(engine.slots, engine.share, engine.others, by_slot[UNFROZEN],
+                          by_slot[FILL_LEFT], own[LEVEL]),
+                   own[WANTS], own[FREE], engine.by_link[which], engine.by_link[DUST_LEFT],
+                   engine.lists[which])
 
 
 @inlined
