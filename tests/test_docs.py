@@ -350,21 +350,27 @@ def page_of_the_fabric():
 
 
 def kinds_of_rows():
-    """Yield the record types of the fabric: the name, the columns, and the comment above."""
+    """Yield the record types of the fabric: the name, the columns, the comment above, and theirs.
+
+    The comment of a column is on its line, or above that.
+    """
     for path in sorted((ROOT / "netsim" / "fabric").rglob("*.py")):
         dotted = path.relative_to(ROOT).as_posix().removesuffix(".py").replace("/", ".")
         module = importlib.import_module(dotted.removesuffix(".__init__"))
-        for comment, name in re.findall(r"((?:^#:.*\n)*)^(\w+) = row_type\(", path.read_text(),
-                                        re.MULTILINE):
-            yield f"{path.name}: {name}", getattr(module, name).names, comment
+        for comment, name, rows in re.findall(
+                r"((?:^#:.*\n)*)^(\w+) = row_type\(((?:.*\n)*?.*)\]\)", path.read_text(),
+                re.MULTILINE):
+            beside = re.findall(r'\("(\w+)", "\w+"\),  # \S', rows)
+            above = re.findall(r'^ +# .*\n +\("(\w+)", ', rows, re.MULTILINE)
+            yield f"{path.name}: {name}", getattr(module, name).names, comment, beside + above
 
 
 def test_comments_explain_all_columns_of_rows():
     """But those that have the names of `FabricView`, which the reference explains."""
     found = [kind for kind in kinds_of_rows() if "FabricView" not in kind[2]]
     assert len(found) > 20
-    assert_none([f"{name}.{column}" for name, columns, comment in found for column in columns
-                 if column not in re.findall(r"\w+", comment)])
+    assert_none([f"{name}.{column}" for name, columns, comment, own in found for column in columns
+                 if column not in {*own, *re.findall(r"\w+", comment)}])
 
 
 def test_the_page_of_the_fabric_names_all_files():

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from netsim.base.values import as_choice, as_number, as_share, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.protocols import JobHosts
+from netsim.fabric.running import JobHosts
 from netsim.fabric.view import FabricView, Floats, Ints
 from netsim.models.degradation import Degradation, Slowdown
 

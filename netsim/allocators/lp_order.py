@@ -21,7 +21,7 @@ from netsim.allocators.first import JobFirst
 from netsim.base.values import as_choice, known_names
 from netsim.errors import MissingExtraError, NetsimWarning
 from netsim.fabric.allocation import Information
-from netsim.fabric.protocols import Coming
+from netsim.fabric.allocator import Coming
 from netsim.fabric.view import FabricView
 from netsim.ties import merge_equal
 

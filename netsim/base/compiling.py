@@ -139,17 +139,17 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     return Kernel(kernel)
 
 
-def in_place(kernel: Callable[..., Any], kept: bool = True) -> Any:
-    """Compile a kernel that makes no arrays, without counting references to its arguments.
+def in_place(kernel: Callable[..., Any]) -> Any:
+    """Compile a kernel that makes no arrays, without counting references to its arguments."""
+    return Kernel(kernel, _nrt=False)
+
+
+def anywhere(kernel: Callable[..., Any], kept: bool = True) -> Any:
+    """Compile a kernel as `in_place` does, but only once for Python and for kernels.
 
     Unless `kept`, it is not cached on disk.
     """
-    return Kernel(kernel, kept=kept, _nrt=False)
-
-
-def anywhere(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel as `in_place` does, but only once for Python and for kernels."""
-    return Kernel(kernel, once=True, _nrt=False)
+    return Kernel(kernel, kept=kept, once=True, _nrt=False)
 
 
 def inlined(kernel: Callable[..., Any]) -> Any:

@@ -7,9 +7,10 @@ import inspect
 import keyword
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.base.values import as_collection, known_names
 from netsim.errors import AllocationError, InputError
@@ -17,8 +18,8 @@ from netsim.fabric.allocation import Allocation, Event, Information, as_event
 from netsim.fabric.rule import Rule, columns_in
 from netsim.fabric.view import FabricView
 
-if TYPE_CHECKING:
-    from netsim.fabric.protocols import Coming
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Undecided(Exception):
@@ -169,7 +170,7 @@ class Allocator:
 
         Parameters
         ----------
-        coming : netsim.fabric.protocols.Coming
+        coming : netsim.fabric.allocator.Coming
             The jobs, and what they will do.
         """
 
@@ -182,6 +183,66 @@ class Allocator:
             The active coflows and flows; read-only.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement allocate")
+
+
+# --- what a policy that plans ahead is told ------------------------------------------------
+class Steps(NamedTuple):
+    """What jobs do, in steps that wait for each other; each sends at most one coflow at a time.
+
+    Attributes
+    ----------
+    job : ndarray of int, shape (steps,)
+        The job of each step; jobs are numbered by (arrival, id), as in a view.
+    earliest_s : ndarray of float, shape (steps,)
+        The earliest time at which a step can end, with every coflow alone on the network.
+    begin_s : ndarray of float, shape (steps,)
+        The earliest time at which it can begin to send.
+    child, parent : ndarray of int, shape (pairs,)
+        A step, and a step before it that it waits for; steps are in topological order.
+    gap_s : ndarray of float, shape (pairs,)
+        The least time from the end of the parent to that of the child, in seconds.
+    owner, link : ndarray of int, shape (loads,)
+        A step, and a link that it loads.
+    seconds : ndarray of float, shape (loads,)
+        For how long the load alone fills the link; 0 on a link that is always dead.
+    """
+
+    job: Ints
+    earliest_s: Floats
+    begin_s: Floats
+    child: Ints
+    parent: Ints
+    gap_s: Floats
+    owner: Ints
+    link: Ints
+    seconds: Floats
+
+
+class Coming(Protocol):
+    """All jobs of a run, as a policy with ``plans_ahead`` is told of them before it begins.
+
+    Times are least times at the highest capacities during the run.
+
+    Attributes
+    ----------
+    arrival_s : ndarray of float, shape (jobs,)
+    weight : ndarray of float, shape (jobs,)
+        That of each job, `netsim.JobSpec.weight`, times the largest of its stages.
+    """
+
+    @property
+    def arrival_s(self) -> Floats: ...
+
+    @property
+    def weight(self) -> Floats: ...
+
+    def jobs(self) -> Steps:
+        """Return a step for each job, with the loads of all its coflows together."""
+        ...
+
+    def coflows(self) -> Steps:
+        """Return a step for each stage or operation of each iteration."""
+        ...
 
 
 # --- policies that users write as compiled functions ---------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,10 @@ from netsim.fabric.kernels.graphs import arrive
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.kernels.rules import SOUND
 from netsim.fabric.policy import PolicyRunner, weigh
-from netsim.fabric.protocols import JobLabel, Observer, Running, Source
 from netsim.fabric.records import REPORTED
-from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
+from netsim.fabric.routed_coflow import RoutedCoflow, Source, WithoutProcess
 from netsim.fabric.rule_code import RuleError, RuleRunner
+from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 
@@ -33,6 +33,41 @@ from netsim.network import Topology
 _COFLOW_VALID, _COFLOW_DONE, _FLOW_DONE, _CAPACITY, _REVISIT, _JOB = map(int, (
     Event.COFLOW_VALID, Event.COFLOW_DONE, Event.FLOW_DONE, Event.CAPACITY, Event.REVISIT,
     Event.JOB))
+
+
+class Observer(Protocol):
+    """Is told what happens on the fabric, to record it; see `FabricProcess`. Changes nothing."""
+
+    @property
+    def pause(self) -> int:
+        """When the event loop pauses for it; see `netsim.fabric.kernels.loop`.
+
+        With ``AT_ENDS``, rates are constant between two calls of `moved`. With ``AT_ENDS`` or
+        ``AT_DECISIONS``, `decided` is called for every decision, including those that the fabric
+        makes by itself.
+        """
+        ...
+
+    @property
+    def carries(self) -> bool:
+        """Whether `moved` needs the bytes of each link."""
+        ...
+
+    def decided(self, now: float, table: FlowTable,
+                note: Callable[[], Mapping[str, float] | None]) -> None:
+        """Record a decision; `note` returns the values that the policy inferred."""
+
+    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
+        """Record the bytes that each link carried between two times.
+
+        The observer may keep the array, which is empty unless `carries` is set.
+        """
+
+    def flows_finished(self, transfer: Any, flows: NDArray[Any]) -> None:
+        """Record the FLOW rows of a completed coflow, given its `CoflowEvent`.
+
+        If it was in step, ``remaining`` is above 0.
+        """
 
 
 class FabricProcess:

@@ -22,7 +22,7 @@ from netsim.fabric.kernels.priority_state import PriorityState, no_flows
 from netsim.fabric.kernels.progress import add, admit, sort_by_job
 from netsim.fabric.kernels.proportional import SharedLinks, new_shared_links
 from netsim.fabric.kernels.rules import NO_ORDER
-from netsim.fabric.records import COFLOW, JOB, NO_COFLOWS, WAITED
+from netsim.fabric.records import COFLOW, JOB, NO_COFLOWS, WAITED, FlowRows
 from netsim.fabric.routed_coflow import FlowArrays, RoutedCoflow, WithoutProcess
 from netsim.job import IterationProfile
 
@@ -45,21 +45,20 @@ class PriorityEngine:
         """Drop the engine: coflows have come, or rates or links have changed."""
         self.current = None
 
-    def begin(self, coflows: NDArray[Any], arrays: tuple[NDArray[Any], ...],
-              capacity: NDArray[np.float64], service: PriorityService, interval: float) -> Any:
+    def begin(self, coflows: NDArray[Any], arrays: FlowRows, capacity: NDArray[np.float64],
+              service: PriorityService, interval: float) -> Any:
         """Return the engine for a decision, updated from the current one if possible."""
-        flows, hops, loads = arrays
         current = self.current
         if service.flow_by_flow:
             current = flow_order.engine_for(
-                current if isinstance(current, FlowOrderState) else None, coflows, flows, hops,
-                capacity, service.order, service.by_size)
+                current if isinstance(current, FlowOrderState) else None, coflows, arrays.flows,
+                arrays.hops, capacity, service.order, service.by_size)
         elif (isinstance(current, PriorityState) and not current.status["admitted"][0]
               and current.status["queues"][0] == len(service.queue_shares)):
-            _update(current, coflows, flows, service.for_kernels, interval)
+            _update(current, coflows, arrays.flows, service.for_kernels, interval)
         else:
-            current = PriorityState(*_arrays_of_copy(
-                coflows, flows, hops, loads, capacity, service.for_kernels, interval))
+            current = PriorityState(*_arrays_of_copy(coflows, arrays, capacity,
+                                                     service.for_kernels, interval))
         self.current = current
         return current
 
@@ -106,7 +105,7 @@ class MaxMinEngine:
                 self.current.state["stale"] = 1
         self._by_flow = by_flow
 
-    def take_in(self, rows: NDArray[Any], count: int, arrays: tuple[NDArray[Any], ...],
+    def take_in(self, rows: NDArray[Any], count: int, arrays: FlowRows,
                 capacity: NDArray[np.float64], longest: int) -> MaxMinState:
         """Add the flows of the first `count` rows, which are active; build new arrays if needed.
 
@@ -114,8 +113,7 @@ class MaxMinEngine:
         join later.
         """
         flows, hops, _ = arrays
-        while self.current is None or not _add_coflows(self.current, rows[:count], flows,
-                                                       hops):
+        while self.current is None or not _add_coflows(self.current, rows[:count], flows, hops):
             self.suspend(rows[:count], flows)
             self.current = new_state(rows[:count], flows, hops, capacity, longest, self._by_flow,
                                      self.deterministic_rounding)
@@ -170,15 +168,15 @@ class FlowTable:
 
     @property
     def flows(self) -> NDArray[Any]:
-        return self.flow_arrays.arrays[0]
+        return self.flow_arrays.arrays.flows
 
     @property
     def hops(self) -> NDArray[Any]:
-        return self.flow_arrays.arrays[1]
+        return self.flow_arrays.arrays.hops
 
     @property
     def loads(self) -> NDArray[Any]:
-        return self.flow_arrays.arrays[2]
+        return self.flow_arrays.arrays.loads
 
     @property
     def next_arrival(self) -> float:

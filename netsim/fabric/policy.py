@@ -17,8 +17,8 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Alarm
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.rules import NO_ORDER, SOUND
-from netsim.fabric.protocols import Running
 from netsim.fabric.rule_code import AheadRunner, RuleError, RuleRunner
+from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from netsim.base.values import same
 from netsim.errors import InputError
 from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.fabric.kernels.progress import copy_in, copy_in_place, move
-from netsim.fabric.records import FLOW, HOP, LOAD
+from netsim.fabric.records import FLOW, HOP, LOAD, FlowRows
 from netsim.network import Topology
 from netsim.network.wire import messages_of
 from netsim.workload import Flows
@@ -173,9 +173,9 @@ class RoutedCoflow:
                             self.overhead_s, float(coflows[0]["payload"]))
 
     @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
+    def arrays(self) -> FlowRows:
         """The flows, hops and loads."""
-        return self.flows, self.hops, self.loads
+        return FlowRows(self.flows, self.hops, self.loads)
 
     @property
     def empty_until_s(self) -> float:
@@ -213,9 +213,7 @@ class FlowArrays:
     """Rows of flows, hops and loads; the used ones come first."""
 
     def __init__(self) -> None:
-        #: Of FLOW, HOP and LOAD.
-        self.arrays: tuple[NDArray[Any], ...] = tuple(
-            np.zeros(_LEAST, kind) for kind in (FLOW, HOP, LOAD))
+        self.arrays = FlowRows(*(np.zeros(_LEAST, kind) for kind in (FLOW, HOP, LOAD)))
         self.used = np.zeros(3, np.int64)  #: rows of each array in use
 
     def copied(self, *live: NDArray[Any]) -> FlowArrays:
@@ -226,16 +224,15 @@ class FlowArrays:
         """
         other = FlowArrays()
         other.used = self.used.copy()
-        other.arrays = tuple(np.zeros(len(array), array.dtype) for array in self.arrays)
+        other.arrays = FlowRows(*(np.zeros(len(array), array.dtype) for array in self.arrays))
         for rows in live:
             copy_in_place(rows, self.arrays, other.arrays)
         return other
 
     def have_room(self, wanted: Sequence[int]) -> bool:
         """Whether the arrays have room for this number of flows, hops and loads."""
-        (flows, hops, loads), used = self.arrays, self.used.tolist()
-        return (wanted[0] <= len(flows) - used[0] and wanted[1] <= len(hops) - used[1]
-                and wanted[2] <= len(loads) - used[2])
+        return all(more <= len(array) - used for more, array, used in zip(
+            wanted, self.arrays, self.used.tolist(), strict=True))
 
     def make_room(self, wanted: Sequence[int], *live: NDArray[Any]) -> None:
         """Move the segments of the coflows in `live` to new arrays of at least twice the size used.
@@ -243,12 +240,22 @@ class FlowArrays:
         The `wanted` flows, hops and loads, which are about to be added, count as used.
         """
         old, self.used[:] = self.arrays, 0
-        self.arrays = tuple(
+        self.arrays = FlowRows(*(
             np.zeros(_size(more + sum(int(rows[name].sum()) for rows in live)), array.dtype)
-            for array, name, more in zip(old, ("flows", "hops", "loads"), wanted, strict=True))
+            for array, name, more in zip(old, FlowRows._fields, wanted, strict=True)))
         for rows in live:
             move(rows, old, self.arrays, self.used)
 
     def copy_in(self, rows: NDArray[Any], demand: RoutedCoflow) -> None:
         """Append the flows, hops and loads of the coflows in `rows`; there must be room."""
         copy_in(self.arrays, self.used, rows, demand.arrays)
+
+
+class Source(Protocol):
+    """Knows beforehand when coflows become valid; each is the only coflow of its job."""
+
+    def more(self) -> RoutedCoflow | None:
+        """Return the next coflows, in order of (validity, job); None if there are no more.
+
+        Each coflow has bytes to send.
+        """

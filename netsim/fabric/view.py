@@ -26,8 +26,8 @@ from netsim.fabric.allocation import (
     numbers,
     sees,
 )
-from netsim.fabric.protocols import JobHosts, JobLabel, Running
 from netsim.fabric.records import DUST, ROUNDINGS
+from netsim.fabric.running import JobHosts, JobLabel, Running
 from netsim.ties import merge_equal, rank
 
 if TYPE_CHECKING:

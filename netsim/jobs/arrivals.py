@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.fabric.allocator import Steps
 from netsim.fabric.clock import call_at
-from netsim.fabric.protocols import Steps
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import OperationGraph, StageGraph
 from netsim.jobs.plan import JobPlan
@@ -79,7 +79,7 @@ class _Step(NamedTuple):
 
 
 class ComingJobs:
-    """Jobs before they run, in order of (arrival, id); see `netsim.fabric.protocols.Coming`.
+    """Jobs before they run, in order of (arrival, id); see `netsim.fabric.allocator.Coming`.
 
     `capacity` is the highest capacity of each link during the run, in bytes per second.
     """

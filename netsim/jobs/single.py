@@ -197,7 +197,7 @@ class SingleCoflows:
         return order[first:self._built]
 
     def more(self) -> RoutedCoflow | None:
-        """Return the next batch of coflows; see `netsim.fabric.protocols.Source`."""
+        """Return the next batch of coflows; see `netsim.fabric.routed_coflow.Source`."""
         while self._built < len(self._order):
             batch = self._next_batch()
             demand = self._build(batch)

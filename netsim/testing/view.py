@@ -12,8 +12,8 @@ from netsim.base.values import known_names, refuse_set
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Information
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.protocols import JobLabel, Running
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
 from netsim.job import IterationProfile
 from netsim.network import Topology

@@ -99,7 +99,7 @@ def leave(engine, coflows, arrays, loop):
         begin_row(row)
     for own in engine.flows:
         if own.left > 0.0:
-            write_flow(coflows[own.coflow], row_of(own, coflows, arrays[0]), own.left, own.rate,
+            write_flow(coflows[own.coflow], row_of(own, coflows, arrays.flows), own.left, own.rate,
                        loop.now)
 
 

@@ -30,7 +30,7 @@ class Even(netsim.Allocator):
 
 
 def begin(self, coflows, arrays, capacity, service, interval):
-    self.current = even_engine.state_of(coflows, arrays[0], len(capacity))
+    self.current = even_engine.state_of(coflows, arrays.flows, len(capacity))
     return self.current
 
 

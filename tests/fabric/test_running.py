@@ -7,7 +7,7 @@ from hypothesis import given, settings
 import netsim
 from netsim import Event, JobSpec, Stage, Workload
 from netsim.errors import InputError
-from netsim.fabric.protocols import Running
+from netsim.fabric.running import Running
 from netsim.testing import workloads
 from tests.examples import examples
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, in_place, inlined, row_type
-from netsim.fabric.kernels.filling import freeze_of, heap_of, release_members
+from netsim.fabric.kernels.filling import freeze_of, heap_of, lowest_on, release_members
 from netsim.fabric.kernels.proportional import add_greedily, find_factor, update
 from netsim.fabric.records import DUST
 
@@ -36,6 +36,7 @@ class _Paths(NamedTuple):
 
 @inlined
 def _release(filling, link, level):
+    """Remove the flows of a full link from their other links; see `filling`."""
     at = filling.links[link]
     release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
                     filling.left, filling.full_at, level)
@@ -75,9 +76,7 @@ def fill_paths(path, weights, capacity):
     rates = np.zeros(len(weights))
     for i in range(len(path)):
         if weights[i] > 0.0:
-            lowest = np.inf
-            for h in range(path.shape[1]):
-                lowest = min(lowest, filling.full_at[path[i, h]])
+            lowest = lowest_on(path[i], filling.full_at)
             # A weight that is lost in sums with others may be left without a full link.
             rates[i] = weights[i] * lowest if lowest < np.inf else 0.0
     return rates
@@ -124,9 +123,7 @@ def split(coflows, flows, hops, order, ends, capacity, left, rates):
     `ends` has the end of each batch in `order`. Parts are added to `rates`, one per unfinished
     flow, and subtracted from `left`, in bytes per second.
     """
-    offset = np.zeros(len(coflows) + 1, np.int64)
-    for c in range(len(coflows)):
-        offset[c + 1] = offset[c] + coflows[c].open
+    offset = _offsets(coflows)
     wanting = np.empty(offset[-1], np.int64)
     place = np.empty(offset[-1], np.int64)
     part = np.empty(offset[-1])
@@ -282,6 +279,7 @@ def fill(coflows, flows, hops, loads, order, capacity, left, rates):
 
 @in_place
 def _has_room(flow, hops, capacity, left):
+    """Whether no link that a flow crosses is full."""
     for h in range(flow.hop, flow.hop + flow.hops):
         link = hops[h].link
         if left[link] <= DUST * capacity[link]:
@@ -534,8 +532,11 @@ def crossing_in(coflows, flows, rates, ahead, near):
 
 @inlined
 def _crossing_in(row, flows, rates, ahead, near):
-    # What is sent is concave in time: from an instant that is too early, the line through its
-    # slope leads to a later one, and never past the crossing.
+    """Return in how many seconds a coflow has sent so many bytes; see `crossing_in`.
+
+    What is sent is concave in time: from an instant that is too early, the line through its slope
+    leads to a later one, and never past the crossing.
+    """
     at, ended = 0.0, -1
     while True:
         sent, speed, over, last = 0.0, 0.0, 0, 0.0

@@ -1,4 +1,4 @@
-"""Progressive filling of links, for `sharing`, `priority` and the blocks of the view.
+"""Progressive filling of links, for `max_min`, `priority` and the blocks of the view.
 
 The rates of all flows grow in proportion to their weights. When a link is full, its flows *freeze*:
 they keep their rates, and the others grow on. The *level* of a link is the rate per weight at which
@@ -80,12 +80,19 @@ def _is_late(filling, link, level):
     """Whether some flow of a link froze at a higher level than the link's own."""
     share, others, full_at = filling.share, filling.others, filling.full_at
     for m in range(filling.links[link].first, filling.links[link].stop):
-        rate = np.inf
-        for h in range(others.shape[1]):
-            rate = min(rate, full_at[others[m, h]])
+        rate = lowest_on(others[m], full_at)
         if share[m] > 0.0 and level < rate * (1.0 - ROUNDED) and rate < np.inf:
             return True
     return False
+
+
+@inlined
+def lowest_on(path, levels):
+    """Return the lowest level of the links on a path."""
+    lowest = np.inf
+    for link in path:
+        lowest = min(lowest, levels[link])
+    return lowest
 
 
 @in_place

@@ -197,111 +197,85 @@ def _find_rows(mine, coflows, order):
     return n == len(order)
 
 
-# --- by size, flows overtake each other ---------------------------------------------------
-@in_place
-def _reorder(engine):
-    """Move flows ahead of those that have more bytes left, and note where rates change.
-
-    The flow with the least bytes left goes first. The flows before it are then in order, and no
-    other waiting flow is between it and its new place.
-    """
-    flows, paths, waiting = engine.flows, engine.paths, engine.waiting
-    moving = engine.lists[MOVING][:engine.totals[0].moving]
-    most = len(moving) * (1 + paths.shape[1])
-    count = 0
-    for i in moving:
-        if flows[i].left > flows[i].overtakes_at:
-            continue
-        if _overtakes(engine, i):
-            count = _enqueue(engine, i, count)
-        else:
-            flows[i].overtakes_at = _next_overtaking(engine, i)
-    while count:
-        count -= 1
-        i = waiting[count]
-        if not _overtakes(engine, i):
-            continue
-        for h in range(paths.shape[1]):
-            behind = paths[i, h].slot + 1
-            _move_ahead(engine, i, h)
-            link = engine.links[paths[i, h].link]
-            if paths[i, h].slot + 1 < behind < link.stop and count < most:
-                # It was behind the flow that has gone ahead, and may now follow.
-                count = _enqueue(engine, engine.members[behind].flow, count)
+_take_rows, _serve_all, _resume = map(Direct, (take_rows, serve_all, resume))
 
 
-@in_place
-def _enqueue(engine, i, count):
-    """Insert a flow into the ordered list of waiting flows; return the list's length."""
-    waiting, n = engine.waiting, count
-    while n and precedes(engine, waiting[n - 1], i):
-        waiting[n] = waiting[n - 1]
-        n -= 1
-    waiting[n] = i
-    return count + 1
-
-
-@in_place
-def _overtakes(engine, i):
-    """Whether flow i has fewer bytes left than the flow before it on some link."""
-    paths, links = engine.paths, engine.links
-    for h in range(paths.shape[1]):
-        k, slot = paths[i, h].link, paths[i, h].slot
-        if k < len(links) - 1 and slot > links[k].first and _passes(engine, i, slot - 1):
-            return True
-    return False
-
-
-@in_place
-def _passes(engine, i, slot):
-    """Whether flow i goes before the one in a slot; for one that waits, its bytes are there."""
-    member = engine.members[slot]
-    return member.left > engine.flows[i].left * _ABOVE or precedes(engine, i, member.flow)
-
-
+# --- what the loop calls ---------------------------------------------------------------
 @inlined
-def _next_overtaking(engine, i):
-    """Return at how many bytes left flow i may overtake a flow; inf if that flow moves, too."""
-    paths, links = engine.paths, engine.links
-    look = 0.0
-    for h in range(paths.shape[1]):
-        k, slot = paths[i, h].link, paths[i, h].slot
-        if k < len(links) - 1 and slot > links[k].first:
-            before = engine.flows[engine.members[slot - 1].flow]
-            look = max(look, np.inf if before.rate > 0.0 else before.left * _ABOVE)
-    return look
+def _find_rates(engine, coflows, _jobs, _arrays, _capacity, loop):
+    """Serve flows again after some have ended; return `REDO` if a new copy is worthwhile."""
+    totals = engine.totals[0]
+    if totals.ended:
+        if _MOST_GONE * (totals.gone + totals.ended) > engine.lists.shape[1]:
+            return REDO
+        _update_rates(engine)
+    for i in engine.lists[MOVING][:totals.moving]:
+        flow = engine.flows[i]
+        if flow.stale != MOVED:
+            flow.stale = MOVED
+            engine.coflows[flow.coflow].stale = 1
+            mark_started(coflows[engine.coflows[flow.coflow].row], loop)
+    return WAITS
 
 
 @in_place
-def _move_ahead(engine, i, h):
-    """Move flow i to its new slot on its h-th link."""
-    flows, paths, members = engine.flows, engine.paths, engine.members
-    k, last = paths[i, h].link, paths[i, h].slot
-    if k == len(engine.links) - 1:
-        return
-    link, slot = engine.links[k], last
-    left, other = members[last].left, members[last].other
-    passed = False
-    while slot > link.first and _passes(engine, i, slot - 1):
-        j = members[slot - 1].flow
-        passed |= members[slot - 1].left == 0.0 and flows[j].rate > 0.0
-        members[slot] = members[slot - 1]
-        paths[j, hop_of(paths, j, k)].slot = slot
-        slot -= 1
-    if slot == last:
-        return
-    members[slot].left = left
-    members[slot].flow = i
-    members[slot].other = other
-    paths[i, h].slot = slot
-    for each in (slot, slot + 1, last + 1):  # what is listed before these is another flow now
-        if each < link.stop:
-            flows[members[each].flow].overtakes_at = np.inf
-    if passed:
-        remove_moving(engine, i, k)
-        insert_moving(engine, i, k)
-        find_filler(engine, k)
-        _note_change(engine, i, h, last)
+def _find_end(engine, _coflows, loop):
+    """Find when the next flow ends; see `loop.find_end`."""
+    dt = np.inf
+    for i in engine.lists[MOVING][:engine.totals[0].moving]:
+        flow = engine.flows[i]
+        if 0.0 < flow.left < dt * flow.rate:
+            dt = flow.left / flow.rate
+    loop.dt, loop.end = dt, loop.now + dt
+
+
+@in_place
+def _advance(engine, coflows, arrays, _capacity, dt, now, slack, loop, finished, carried):
+    """Move bytes for `dt` seconds; see `loop.advance`."""
+    totals, paths = engine.totals[0], engine.paths
+    for i in engine.lists[MOVING][:totals.moving]:
+        flow = engine.flows[i]
+        before = flow.left
+        if before == 0.0:  # it has ended, which is not noticed yet
+            continue
+        flow.left -= flow.rate * dt
+        if flow.left <= flow.floor + flow.rate * slack:
+            flow.left = 0.0
+            engine.lists[ENDED, totals.ended] = i
+            totals.ended += 1
+            end_flow(coflows, engine.coflows[flow.coflow].row, arrays.flows[flow.row], now, loop,
+                     finished)
+        if len(carried):
+            for h in range(paths.shape[1]):
+                if paths[i, h].link < len(carried):
+                    carried[paths[i, h].link] += before - flow.left
+
+
+@in_place
+def _leave(engine, coflows, arrays, loop):
+    """Write bytes to the rows, and also rates unless new ones are about to be set."""
+    in_force = loop.reason == WAITS or loop.advance_only == 1
+    for k in range(len(engine.coflows)):
+        mine = engine.coflows[k]
+        if not mine.stale or mine.row < 0:
+            continue
+        mine.stale = 0
+        row = coflows[mine.row]
+        begin_row(row)
+        for i in range(mine.first, mine.stop):
+            flow = engine.flows[i]
+            if flow.left > 0.0 and flow.stale != 0:
+                write_flow(row, arrays.flows[flow.row], flow.left, flow.rate if in_force else 0.0,
+                           loop.now)
+            elif flow.left > 0.0:
+                row.base += flow.left
+                row.finish = np.inf
+            flow.stale = 0
+
+
+#: See `loop_of`.
+run = loop_of("flow_order", find_rates=_find_rates, find_end=_find_end, limit_in=never,
+              advance=_advance, write_rows=write_nothing, join=join_never, leave=_leave)
 
 
 # --- in order, flows get the rates that they have now --------------------------------------
@@ -510,81 +484,108 @@ def _is_next(engine, k, other):
     return precedes(engine, one.flow, two.flow)
 
 
-# --- what the loop calls ---------------------------------------------------------------
+# --- by size, flows overtake each other ---------------------------------------------------
+@in_place
+def _reorder(engine):
+    """Move flows ahead of those that have more bytes left, and note where rates change.
+
+    The flow with the least bytes left goes first. The flows before it are then in order, and no
+    other waiting flow is between it and its new place.
+    """
+    flows, paths, waiting = engine.flows, engine.paths, engine.waiting
+    moving = engine.lists[MOVING][:engine.totals[0].moving]
+    most = len(moving) * (1 + paths.shape[1])
+    count = 0
+    for i in moving:
+        if flows[i].left > flows[i].overtakes_at:
+            continue
+        if _overtakes(engine, i):
+            count = _enqueue(engine, i, count)
+        else:
+            flows[i].overtakes_at = _next_overtaking(engine, i)
+    while count:
+        count -= 1
+        i = waiting[count]
+        if not _overtakes(engine, i):
+            continue
+        for h in range(paths.shape[1]):
+            behind = paths[i, h].slot + 1
+            _move_ahead(engine, i, h)
+            link = engine.links[paths[i, h].link]
+            if paths[i, h].slot + 1 < behind < link.stop and count < most:
+                # It was behind the flow that has gone ahead, and may now follow.
+                count = _enqueue(engine, engine.members[behind].flow, count)
+
+
+@in_place
+def _enqueue(engine, i, count):
+    """Insert a flow into the ordered list of waiting flows; return the list's length."""
+    waiting, n = engine.waiting, count
+    while n and precedes(engine, waiting[n - 1], i):
+        waiting[n] = waiting[n - 1]
+        n -= 1
+    waiting[n] = i
+    return count + 1
+
+
+@in_place
+def _overtakes(engine, i):
+    """Whether flow i has fewer bytes left than the flow before it on some link."""
+    paths, links = engine.paths, engine.links
+    for h in range(paths.shape[1]):
+        k, slot = paths[i, h].link, paths[i, h].slot
+        if k < len(links) - 1 and slot > links[k].first and _passes(engine, i, slot - 1):
+            return True
+    return False
+
+
+@in_place
+def _passes(engine, i, slot):
+    """Whether flow i goes before the one in a slot; for one that waits, its bytes are there."""
+    member = engine.members[slot]
+    return member.left > engine.flows[i].left * _ABOVE or precedes(engine, i, member.flow)
+
+
 @inlined
-def _find_rates(engine, coflows, _jobs, _arrays, _capacity, loop):
-    """Serve flows again after some have ended; return `REDO` if a new copy is worthwhile."""
-    totals = engine.totals[0]
-    if totals.ended:
-        if _MOST_GONE * (totals.gone + totals.ended) > engine.lists.shape[1]:
-            return REDO
-        _update_rates(engine)
-    for i in engine.lists[MOVING][:totals.moving]:
-        flow = engine.flows[i]
-        if flow.stale != MOVED:
-            flow.stale = MOVED
-            engine.coflows[flow.coflow].stale = 1
-            mark_started(coflows[engine.coflows[flow.coflow].row], loop)
-    return WAITS
+def _next_overtaking(engine, i):
+    """Return at how many bytes left flow i may overtake a flow; inf if that flow moves, too."""
+    paths, links = engine.paths, engine.links
+    look = 0.0
+    for h in range(paths.shape[1]):
+        k, slot = paths[i, h].link, paths[i, h].slot
+        if k < len(links) - 1 and slot > links[k].first:
+            before = engine.flows[engine.members[slot - 1].flow]
+            look = max(look, np.inf if before.rate > 0.0 else before.left * _ABOVE)
+    return look
 
 
 @in_place
-def _find_end(engine, _coflows, loop):
-    """Find when the next flow ends; see `loop.find_end`."""
-    dt = np.inf
-    for i in engine.lists[MOVING][:engine.totals[0].moving]:
-        flow = engine.flows[i]
-        if 0.0 < flow.left < dt * flow.rate:
-            dt = flow.left / flow.rate
-    loop.dt, loop.end = dt, loop.now + dt
-
-
-@in_place
-def _advance(engine, coflows, arrays, _capacity, dt, now, slack, loop, finished, carried):
-    """Move bytes for `dt` seconds; see `loop.advance`."""
-    totals, paths = engine.totals[0], engine.paths
-    for i in engine.lists[MOVING][:totals.moving]:
-        flow = engine.flows[i]
-        before = flow.left
-        if before == 0.0:  # it has ended, which is not noticed yet
-            continue
-        flow.left -= flow.rate * dt
-        if flow.left <= flow.floor + flow.rate * slack:
-            flow.left = 0.0
-            engine.lists[ENDED, totals.ended] = i
-            totals.ended += 1
-            end_flow(coflows, engine.coflows[flow.coflow].row, arrays[0][flow.row], now, loop,
-                     finished)
-        if len(carried):
-            for h in range(paths.shape[1]):
-                if paths[i, h].link < len(carried):
-                    carried[paths[i, h].link] += before - flow.left
-
-
-@in_place
-def _leave(engine, coflows, arrays, loop):
-    """Write bytes to the rows, and also rates unless new ones are about to be set."""
-    in_force = loop.reason == WAITS or loop.advance_only == 1
-    for k in range(len(engine.coflows)):
-        mine = engine.coflows[k]
-        if not mine.stale or mine.row < 0:
-            continue
-        mine.stale = 0
-        row = coflows[mine.row]
-        begin_row(row)
-        for i in range(mine.first, mine.stop):
-            flow = engine.flows[i]
-            if flow.left > 0.0 and flow.stale != 0:
-                write_flow(row, arrays[0][flow.row], flow.left, flow.rate if in_force else 0.0,
-                           loop.now)
-            elif flow.left > 0.0:
-                row.base += flow.left
-                row.finish = np.inf
-            flow.stale = 0
-
-
-#: See `loop_of`.
-run = loop_of("flow_order", find_rates=_find_rates, find_end=_find_end, limit_in=never,
-              advance=_advance, write_rows=write_nothing, join=join_never, leave=_leave)
-
-_take_rows, _serve_all, _resume = map(Direct, (take_rows, serve_all, resume))
+def _move_ahead(engine, i, h):
+    """Move flow i to its new slot on its h-th link."""
+    flows, paths, members = engine.flows, engine.paths, engine.members
+    k, last = paths[i, h].link, paths[i, h].slot
+    if k == len(engine.links) - 1:
+        return
+    link, slot = engine.links[k], last
+    left, other = members[last].left, members[last].other
+    passed = False
+    while slot > link.first and _passes(engine, i, slot - 1):
+        j = members[slot - 1].flow
+        passed |= members[slot - 1].left == 0.0 and flows[j].rate > 0.0
+        members[slot] = members[slot - 1]
+        paths[j, hop_of(paths, j, k)].slot = slot
+        slot -= 1
+    if slot == last:
+        return
+    members[slot].left = left
+    members[slot].flow = i
+    members[slot].other = other
+    paths[i, h].slot = slot
+    for each in (slot, slot + 1, last + 1):  # what is listed before these is another flow now
+        if each < link.stop:
+            flows[members[each].flow].overtakes_at = np.inf
+    if passed:
+        remove_moving(engine, i, k)
+        insert_moving(engine, i, k)
+        find_filler(engine, k)
+        _note_change(engine, i, h, last)

@@ -18,55 +18,73 @@ STALE, MOVED = 1, 2
 #: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
 PLENTY = 1e300
 
-#: Numbers of flows that are ``moving``, that ended in earlier steps (``gone``), and that ``ended``
-#: in the last step and still count as moving; whether flows go ``by_size``, that is, by bytes left;
-#: on how many links rates are ``changing``.
-TOTALS = row_type([("moving", "i8"), ("gone", "i8"), ("ended", "i8"), ("by_size", "i8"),
-                    ("changing", "i8")])
+#: All flows.
+TOTALS = row_type([
+    ("moving", "i8"),  # how many move
+    ("gone", "i8"),  # how many ended in earlier steps
+    ("ended", "i8"),  # how many ended in the last step: they still count as moving
+    ("by_size", "i8"),  # whether they go by bytes left
+    ("changing", "i8"),  # on how many links rates change
+])
 
-#: A coflow, in service order: its ``key``; its COFLOW ``row``, or -1; its flows, ``first`` to
-#: ``stop``; whether rows of these are ``stale``.
-COFLOW_ORDERED = row_type([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4"),
-                    ("stale", "i4")])
+#: A coflow, in service order.
+COFLOW_ORDERED = row_type([
+    ("key", "i8"),  # that of its COFLOW row
+    ("row", "i8"),  # its COFLOW row; -1 once that has gone
+    ("first", "i4"),  # its first flow
+    ("stop", "i4"),  # behind its last one
+    ("stale", "i4"),  # whether FLOW rows of its flows are out of date
+])
 
 #: An unfinished flow.
-#:
-#: - left, rate, floor: its bytes left, its rate, and the bytes left at which it has ended
-#: - overtakes_at: by size, its bytes left when it may overtake the flow before it on some link
-#: - row, coflow, moving_at: its FLOW row, its coflow, and its place among the moving flows
-#: - stale: 0, or what its FLOW row lacks: `STALE` or `MOVED`
-FLOW_ORDERED = row_type([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("overtakes_at", "f8"),
-                  ("row", "i4"), ("coflow", "i4"), ("moving_at", "i4"), ("stale", "i4")])
+FLOW_ORDERED = row_type([
+    ("left", "f8"),  # bytes left
+    ("rate", "f8"),  # bytes per second
+    ("floor", "f8"),  # bytes left at which it has ended
+    ("overtakes_at", "f8"),  # by size: bytes left when it may go ahead of another on some link
+    ("row", "i4"),  # its FLOW row
+    ("coflow", "i4"),  # its coflow
+    ("moving_at", "i4"),  # its place among the flows that move
+    ("stale", "i4"),  # what its FLOW row lacks: `STALE` or `MOVED`; 0: nothing
+])
 
-#: A link on the path of a flow: the flow's ``slot`` in the list of the link, and the ``next`` flow
-#: behind it there that moves.
-STEP = row_type([("link", "i4"), ("slot", "i4"), ("next", "i4")])
+#: A ``link`` on the path of a flow.
+STEP = row_type([
+    ("link", "i4"),
+    ("slot", "i4"),  # the place of the flow in the list of the link
+    ("next", "i4"),  # the next flow behind it there that moves, or `NONE`
+])
 
-#: A flow in the list of a link.
-#:
-#: - left: by size, the bytes of a flow that waits; 0 if it moves
-#: - other: another link on its path, or none. Most flows wait because that one is full, which is
-#:   seen from here without a look at the flow
-MEMBER = row_type([("left", "f8"), ("flow", "i4"), ("other", "i4")])
+#: A ``flow`` in the list of a link.
+MEMBER = row_type([
+    ("left", "f8"),  # by size: bytes left of a flow that waits; 0 if it moves
+    ("flow", "i4"),
+    # Another link on its path, or none. Most flows wait because that one is full, which is seen
+    # from here without a look at the flow.
+    ("other", "i4"),
+])
 
 #: A link.
-#:
-#: - capacity, dust: bytes per second, and so few that they count as none
-#: - first, stop: its flows are ``members[first:stop]``, in order; ``head``: the first that moves
-#: - filler: the flow that leaves nothing to those behind it; without one, the one after the last
-#: - changes: whether rates change on it; the fields below are only in use meanwhile
-#: - cursor, last: its list is still to be searched from ``cursor`` on, at least to ``last``
-#: - free, before: the bytes per second that flows find there now, and found before
-#: - flow: the next flow whose rate may change, or `NONE`; ``size``: the bytes that it has left or,
-#:   in list order, its number
-#: - place: its place in the heap of changing links
-LINK = row_type([("capacity", "f8"), ("dust", "f8"), ("free", "f8"), ("before", "f8"),
-                  ("size", "f8"), ("first", "i4"), ("stop", "i4"), ("head", "i4"),
-                  ("filler", "i4"), ("changes", "i4"), ("cursor", "i4"), ("last", "i4"),
-                  ("flow", "i4"), ("place", "i4")])
+LINK = row_type([
+    ("capacity", "f8"),  # bytes per second
+    ("dust", "f8"),  # so few that they count as none
+    ("free", "f8"),  # bytes per second that flows find at the cursor, while rates change
+    ("before", "f8"),  # what they found there before
+    ("size", "f8"),  # of the next flow: bytes left or, in list order, its number
+    ("first", "i4"),  # its first member
+    ("stop", "i4"),  # behind its last one
+    ("head", "i4"),  # its first flow that moves, or `NONE`
+    ("filler", "i4"),  # the flow that leaves nothing to those behind it; the dummy if none does
+    ("changes", "i4"),  # whether rates change; the columns below are in use only then
+    ("cursor", "i4"),  # its list is to be searched from here on
+    ("last", "i4"),  # at least until here
+    ("flow", "i4"),  # the next flow whose rate may change, or `NONE`
+    ("place", "i4"),  # its place in the heap of changing links
+])
 
-#: Rows of `FlowOrderState.lists`: the flows that move, and those that ended in the last step.
-MOVING, ENDED = range(2)
+#: Rows of `FlowOrderState.lists`.
+MOVING = 0  #: the flows that move
+ENDED = 1  #: those that ended in the last step
 
 
 class FlowOrderState(NamedTuple):

@@ -82,6 +82,7 @@ def _place_of(graph, iteration):
 
 @inlined
 def _state_of(graph, graphs, order):
+    """Return the state of an operation, numbered iteration by iteration."""
     return graphs.state[_place_of(graph, order // graph.count) + order % graph.count]
 
 
@@ -377,8 +378,8 @@ def emit(rows, count, jobs, graphs, arrays, used, until, before, key):
     -1 and 0 if there was no room for all, and nothing was done.
     """
     more, flows, hops, loads = wanted(graphs, until, before)
-    if (count + more > len(rows) or used[0] + flows > len(arrays[0])
-            or used[1] + hops > len(arrays[1]) or used[2] + loads > len(arrays[2])):
+    if (count + more > len(rows) or used[0] + flows > len(arrays.flows)
+            or used[1] + hops > len(arrays.hops) or used[2] + loads > len(arrays.loads)):
         return -1, 0
     emitted = idle = in_graphs = 0
     for job in graphs.running:
@@ -434,6 +435,7 @@ def _next_of(chain, graphs):
 
 @inlined
 def _next_stage(chain):
+    """Return the stage of the next coflow of a chain."""
     return chain.first + chain.emitted % chain.stages
 
 

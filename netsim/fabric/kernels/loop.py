@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels import anywhere, in_place, inlined
 from netsim.fabric.kernels.graphs import (
     GRID_SLACK,
     GraphArrays,
@@ -26,7 +26,7 @@ from netsim.fabric.kernels.graphs import (
     observed,
 )
 from netsim.fabric.kernels.progress import admit, remove_finished, sort_by_job
-from netsim.fabric.records import WAITED
+from netsim.fabric.records import WAITED, FlowRows
 
 #: As `GRID_SLACK`, for completions: a trifle larger, or rounding could wake the fabric for one that
 #: it then does not find.
@@ -126,7 +126,7 @@ class Tables(NamedTuple):
 
     rows: NDArray[Any]  #: of COFLOW
     jobs: NDArray[Any]
-    arrays: tuple[NDArray[Any], ...]  #: flows, hops and loads
+    arrays: FlowRows
     used: NDArray[np.int64]  #: how many rows of each are in use
     graphs: GraphArrays
     #: Of COFLOW; they become valid at times known beforehand, in order of these.
@@ -145,7 +145,7 @@ def loop_of(name, **functions):
     `_run` calls. If some are not netsim's own, it is not cached, as nothing says when they change.
     """
     own = {**globals(), **functions}
-    run = partial(in_place, kept=all(each.__module__.startswith(f"{__package__}.")
+    run = partial(anywhere, kept=all(each.__module__.startswith(f"{__package__}.")
                                      for each in functions.values()))
     for each, make in ((_notice, inlined), (_begin_step, inlined), (_move, inlined), (_run, run)):
         copied = FunctionType(each.__code__, own, each.__name__)
@@ -361,7 +361,7 @@ def _follow(rows, finished, loop, tables):
         if row.waited == WAITED:
             waits = True
         else:
-            arrive(rows[c:c + 1], tables.arrays[0])
+            arrive(rows[c:c + 1], tables.arrays.flows)
             loop.due = min(loop.due, follow(rows[c:c + 1], tables.graphs, loop.now,
                                             loop.interval))
             row.waited = 0

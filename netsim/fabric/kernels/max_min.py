@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import anywhere, in_place, inlined
-from netsim.fabric.kernels.filling import sooner
+from netsim.fabric.kernels.filling import lowest_on, sooner
 from netsim.fabric.kernels.loop import WAITS, end_flow, loop_of, never, write_nothing
 from netsim.fabric.kernels.max_min_levels import (
     add_cell,
@@ -52,6 +52,166 @@ from netsim.fabric.kernels.max_min_state import (
 )
 from netsim.fabric.kernels.progress import begin_row, mark_started, row_of, write_flow
 from netsim.fabric.records import DUST
+
+# --- what the loop calls -------------------------------------------------------------------
+
+#: Classes in a piece: only in pieces where one ends, or may end next, each class is looked at.
+_PIECE = 64
+
+
+@in_place
+def _find_rates(engine, coflows, _jobs, arrays, capacity, loop):
+    """Fill the links where flows have come or gone, and set the rates of tracked classes."""
+    row = engine.state[0]
+    row.now = loop.now
+    if not row.plain and (row.by_flow or row.stale):
+        split_again(engine, coflows)
+    if row.stale:
+        find_levels(engine, capacity)
+        if row.waits > 0:
+            _mark_started(engine, coflows, arrays.flows, arrays.hops, loop)
+        if row.moved == ALL:
+            forget_ends(row, engine.progress)
+        else:
+            flush(engine)
+            keep_ends(engine)
+    if holds(engine):
+        set_rates(engine)
+    else:
+        flush(engine)
+    begin(engine)
+    loop.decides &= row.classes > 0  # else no flow is left to share
+    return WAITS
+
+
+@inlined
+def _find_end(engine, _coflows, loop):
+    """Find when the next flow ends, among all once the epoch is over; see `loop.find_end`."""
+    row = engine.state[0]
+    if row.keeps_ends:
+        _, end = next_class(row, engine.progress, engine.numbers, engine.ends, engine.ending)
+        loop.end = max(end, loop.now)
+        loop.dt = loop.end - loop.now
+        return
+    dt = _soonest_tracked(row.tracked, engine.progress)
+    if row.tracked < row.classes and (loop.now + dt > row.horizon or row.steps == LONGEST):
+        flush(engine)
+        dt = _soonest_tracked(row.tracked, engine.progress)
+    loop.dt, loop.end = dt, loop.now + dt
+
+
+@in_place
+def _soonest_tracked(count, progress):
+    """Return in how many seconds the next flow of a tracked class ends."""
+    soonest = np.inf
+    for first in range(0, count, _PIECE):
+        stop = min(first + _PIECE, count)
+        soonest = sooner(progress[HEAD_LEFT, first:stop], progress[RATE, first:stop], soonest)
+    return soonest
+
+
+@inlined
+def _join(engine, coflows, arrays):
+    """Add the coflows that the engine does not have yet; return whether there was room."""
+    flush(engine)
+    return add_coflows(engine, coflows, arrays.flows, arrays.hops)
+
+
+@inlined
+def _leave(engine, _coflows, _arrays, _loop):
+    """Flush the progress of deferred classes before the loop returns."""
+    flush(engine)
+
+
+@in_place
+def _advance(engine, coflows, arrays, capacity, dt, now, slack, loop, finished, carried):
+    """Move bytes for `dt` seconds; see `loop.advance`."""
+    row, progress = engine.state[0], engine.progress
+    head_left, floor, rate = progress[HEAD_LEFT], progress[FLOOR], progress[RATE]
+    remember(engine, dt)
+    if len(carried):
+        _carry(engine, dt, carried)
+    row.now = now
+    # From the last piece on: what takes the place of a class that ends has been looked at.
+    count = 0 if row.keeps_ends else row.tracked
+    for piece in range((count - 1) // _PIECE, -1, -1):
+        first = piece * _PIECE
+        stop = min(first + _PIECE, count)
+        lefts, rates, floors = head_left[first:stop], rate[first:stop], floor[first:stop]
+        ends = 0
+        for c in range(len(lefts)):
+            lefts[c] -= rates[c] * dt
+            ends += lefts[c] <= floors[c] + rates[c] * slack
+        if ends == 0:
+            continue
+        for c in range(stop - 1, first - 1, -1):
+            here = row.classes
+            while row.classes == here and head_left[c] <= floor[c] + rate[c] * slack:
+                _end(engine, coflows, arrays.flows, c, now, loop, finished)
+    while row.keeps_ends:
+        c, end = next_class(row, progress, engine.numbers, engine.ends, engine.ending)
+        if c < 0 or (end > now + slack
+                     and left_of(row, progress, c) > floor[c] + rate[c] * slack):
+            break
+        _end(engine, coflows, arrays.flows, c, now, loop, finished)
+
+
+@inlined
+def _carry(engine, dt, carried):
+    """Add what the classes send to each link that they cross."""
+    nowhere, paths = len(engine.links) - 1, engine.paths
+    for c in range(engine.state[0].classes):
+        kind = engine.classes[c]
+        lowest = lowest_on(paths[PATH, c], engine.levels[FULL_AT])
+        sent = lowest * engine.numbers[kind.unit].weight * kind.flows * dt
+        for h in range(paths.shape[2]):
+            if paths[PATH, c, h] < nowhere:
+                carried[paths[PATH, c, h]] += sent
+
+
+@in_place
+def _end(engine, coflows, flows, c, now, loop, finished):
+    """End the next flow of a class, and its coflow if it is the last."""
+    f = _take_head(engine, flows, c)
+    at = row_of(coflows, engine.flows[f].owner)
+    coflows[at].thinner = coflows[at].split > 0.0
+    if coflows[at].thinner and len(engine.cells):
+        drop_cell(engine, coflows[at], f)
+    end_flow(coflows, at, flows[f], now, loop, finished)
+    engine.state[0].stale |= coflows[at].open == 0
+
+
+@inlined
+def _mark_started(engine, coflows, flows, hops, loop):
+    """Store the start of coflows that begin to send now; the newest are last in the list."""
+    c = len(coflows) - 1
+    unseen = engine.state[0].waits
+    while c >= 0 and unseen > 0:
+        row = coflows[c]
+        if row.start < 0.0:
+            unseen -= 1
+            for f in range(row.flow, row.flow + row.flows):
+                if (flows[f].remaining > 0.0 and engine.flows[f].number >= 0
+                        and _lowest(engine.levels[FULL_AT], flows[f], hops) > 0.0):
+                    mark_started(row, loop)
+                    engine.state[0].waits -= 1
+                    break
+        c -= 1
+
+
+@inlined
+def _lowest(full_at, flow, hops):
+    """Return the lowest level of the links that a flow crosses."""
+    lowest = np.inf
+    for h in range(flow.hop, flow.hop + flow.hops):
+        lowest = min(lowest, full_at[hops[h].link])
+    return lowest
+
+
+#: See `loop_of`.
+run = loop_of("max_min", find_rates=_find_rates, find_end=_find_end, limit_in=never,
+              advance=_advance, write_rows=write_nothing, join=_join, leave=_leave)
+
 
 # --- flows that join and leave -------------------------------------------------------------
 
@@ -198,6 +358,7 @@ def _belongs(engine, coflow, flows, hops, f, weight, c):
 
 @inlined
 def _new_class(engine, coflow, flow, hops, weight):
+    """Make a class of the path of a flow, and list it on its links; return its place."""
     row, links, paths = engine.state[0], engine.links, engine.paths
     c = row.classes
     row.classes += 1
@@ -329,165 +490,6 @@ def _meld(flows, a, b):
             below, b = b, below
         flow.one = below
         a = below
-
-
-# --- what the loop calls -------------------------------------------------------------------
-
-#: Classes in a piece: only in pieces where one ends, or may end next, each class is looked at.
-_PIECE = 64
-
-
-@in_place
-def _find_rates(engine, coflows, _jobs, arrays, capacity, loop):
-    """Fill the links where flows have come or gone, and set the rates of tracked classes."""
-    row = engine.state[0]
-    row.now = loop.now
-    if not row.plain and (row.by_flow or row.stale):
-        split_again(engine, coflows)
-    if row.stale:
-        find_levels(engine, capacity)
-        if row.waits > 0:
-            _mark_started(engine, coflows, arrays[0], arrays[1], loop)
-        if row.moved == ALL:
-            forget_ends(row, engine.progress)
-        else:
-            flush(engine)
-            keep_ends(engine)
-    if holds(engine):
-        set_rates(engine)
-    else:
-        flush(engine)
-    begin(engine)
-    loop.decides &= row.classes > 0  # else no flow is left to share
-    return WAITS
-
-
-@inlined
-def _find_end(engine, _coflows, loop):
-    """Find when the next flow ends, among all once the epoch is over; see `loop.find_end`."""
-    row = engine.state[0]
-    if row.keeps_ends:
-        _, end = next_class(row, engine.progress, engine.numbers, engine.ends, engine.ending)
-        loop.end = max(end, loop.now)
-        loop.dt = loop.end - loop.now
-        return
-    dt = _soonest_tracked(row.tracked, engine.progress)
-    if row.tracked < row.classes and (loop.now + dt > row.horizon or row.steps == LONGEST):
-        flush(engine)
-        dt = _soonest_tracked(row.tracked, engine.progress)
-    loop.dt, loop.end = dt, loop.now + dt
-
-
-@in_place
-def _soonest_tracked(count, progress):
-    soonest = np.inf
-    for first in range(0, count, _PIECE):
-        stop = min(first + _PIECE, count)
-        soonest = sooner(progress[HEAD_LEFT, first:stop], progress[RATE, first:stop], soonest)
-    return soonest
-
-
-@inlined
-def _join(engine, coflows, arrays):
-    """Add the coflows that the engine does not have yet; return whether there was room."""
-    flush(engine)
-    return add_coflows(engine, coflows, arrays[0], arrays[1])
-
-
-@inlined
-def _leave(engine, _coflows, _arrays, _loop):
-    """Flush the progress of deferred classes before the loop returns."""
-    flush(engine)
-
-
-@in_place
-def _advance(engine, coflows, arrays, capacity, dt, now, slack, loop, finished, carried):
-    """Move bytes for `dt` seconds; see `loop.advance`."""
-    row, progress = engine.state[0], engine.progress
-    head_left, floor, rate = progress[HEAD_LEFT], progress[FLOOR], progress[RATE]
-    remember(engine, dt)
-    if len(carried):
-        _carry(engine, dt, carried)
-    row.now = now
-    # From the last piece on: what takes the place of a class that ends has been looked at.
-    count = 0 if row.keeps_ends else row.tracked
-    for piece in range((count - 1) // _PIECE, -1, -1):
-        first = piece * _PIECE
-        stop = min(first + _PIECE, count)
-        lefts, rates, floors = head_left[first:stop], rate[first:stop], floor[first:stop]
-        ends = 0
-        for c in range(len(lefts)):
-            lefts[c] -= rates[c] * dt
-            ends += lefts[c] <= floors[c] + rates[c] * slack
-        if ends == 0:
-            continue
-        for c in range(stop - 1, first - 1, -1):
-            here = row.classes
-            while row.classes == here and head_left[c] <= floor[c] + rate[c] * slack:
-                _end(engine, coflows, arrays[0], c, now, loop, finished)
-    while row.keeps_ends:
-        c, end = next_class(row, progress, engine.numbers, engine.ends, engine.ending)
-        if c < 0 or (end > now + slack
-                     and left_of(row, progress, c) > floor[c] + rate[c] * slack):
-            break
-        _end(engine, coflows, arrays[0], c, now, loop, finished)
-
-
-@inlined
-def _carry(engine, dt, carried):
-    """Add what the classes send to each link that they cross."""
-    nowhere, paths = len(engine.links) - 1, engine.paths
-    for c in range(engine.state[0].classes):
-        kind, lowest = engine.classes[c], np.inf
-        for h in range(paths.shape[2]):
-            lowest = min(lowest, engine.levels[FULL_AT, paths[PATH, c, h]])
-        sent = lowest * engine.numbers[kind.unit].weight * kind.flows * dt
-        for h in range(paths.shape[2]):
-            if paths[PATH, c, h] < nowhere:
-                carried[paths[PATH, c, h]] += sent
-
-
-@in_place
-def _end(engine, coflows, flows, c, now, loop, finished):
-    """End the next flow of a class, and its coflow if it is the last."""
-    f = _take_head(engine, flows, c)
-    at = row_of(coflows, engine.flows[f].owner)
-    coflows[at].thinner = coflows[at].split > 0.0
-    if coflows[at].thinner and len(engine.cells):
-        drop_cell(engine, coflows[at], f)
-    end_flow(coflows, at, flows[f], now, loop, finished)
-    engine.state[0].stale |= coflows[at].open == 0
-
-
-@inlined
-def _mark_started(engine, coflows, flows, hops, loop):
-    """Store the start of coflows that begin to send now; the newest are last in the list."""
-    c = len(coflows) - 1
-    unseen = engine.state[0].waits
-    while c >= 0 and unseen > 0:
-        row = coflows[c]
-        if row.start < 0.0:
-            unseen -= 1
-            for f in range(row.flow, row.flow + row.flows):
-                if (flows[f].remaining > 0.0 and engine.flows[f].number >= 0
-                        and _lowest(engine.levels[FULL_AT], flows[f], hops) > 0.0):
-                    mark_started(row, loop)
-                    engine.state[0].waits -= 1
-                    break
-        c -= 1
-
-
-@inlined
-def _lowest(full_at, flow, hops):
-    lowest = np.inf
-    for h in range(flow.hop, flow.hop + flow.hops):
-        lowest = min(lowest, full_at[hops[h].link])
-    return lowest
-
-
-#: See `loop_of`.
-run = loop_of("max_min", find_rates=_find_rates, find_end=_find_end, limit_in=never,
-              advance=_advance, write_rows=write_nothing, join=_join, leave=_leave)
 
 
 # --- what Python calls ---------------------------------------------------------------------

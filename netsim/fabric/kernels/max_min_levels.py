@@ -185,6 +185,7 @@ def _take_sums(engine):
 
 @inlined
 def _add_to(sums, wants):
+    """Add to each sum what is wanted."""
     for m in range(len(wants)):
         sums[m] += wants[m]
 

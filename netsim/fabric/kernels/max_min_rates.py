@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.filling import lowest_on
 from netsim.fabric.kernels.heap import TOP, heap_up, pop, rise, sink
 from netsim.fabric.kernels.lazy import sum_of_minima
 from netsim.fabric.kernels.max_min_state import (
@@ -60,6 +61,7 @@ def set_rates(engine):
 
 @inlined
 def _set_tracked(engine):
+    """Set the rates of all tracked classes."""
     count = engine.state[0].tracked
     _set_all(engine.state[0], engine.levels[FULL_AT], engine.progress[RATE, :count],
              engine.paths[PATH, :count], engine.classes, engine.numbers)
@@ -73,10 +75,7 @@ def _set_all(row, full_at, rates, paths, classes, numbers):
             rates[c] = min(full_at[paths[c, 0]], full_at[paths[c, 1]])
     else:
         for c in range(len(rates)):
-            lowest = np.inf
-            for h in range(paths.shape[1]):
-                lowest = min(lowest, full_at[paths[c, h]])
-            rates[c] = lowest
+            rates[c] = lowest_on(paths[c], full_at)
     if not row.plain:
         for c in range(len(rates)):
             rates[c] *= numbers[classes[c].unit].weight
@@ -91,9 +90,7 @@ def _set_moved(engine):
         at, level = engine.links[link], full_at[link]
         for m in range(np.uint64(at.first), np.uint64(at.stop)):
             c = np.int64(engine.members[m].place)
-            lowest = level
-            for h in range(others.shape[1]):
-                lowest = min(lowest, full_at[others[m, h]])
+            lowest = min(level, lowest_on(others[m], full_at))
             if not row.keeps_ends:
                 rate[c] = lowest
             elif lowest != rate[c]:
@@ -198,6 +195,7 @@ def flush(engine):
 
 @in_place
 def _flush(engine):
+    """Sum up an epoch, and set the length of the next one."""
     row, classes, links, past = engine.state[0], engine.classes, engine.links, engine.past
     left, paths = engine.progress[HEAD_LEFT], engine.paths[PATH]
     row.reach *= 0.8 if row.steps == LONGEST else 1.25
@@ -297,6 +295,7 @@ def expect(engine, c):
 
 @in_place
 def _push(row, classes, numbers, ends, ending, end, number):
+    """Push the end of a class onto the heap; drop entries that are not valid if it is full."""
     if row.listed == len(ends):  # with one entry per class, at least half of the space is free
         row.listed = 0
         for c in range(row.classes):

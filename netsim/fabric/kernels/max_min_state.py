@@ -8,8 +8,8 @@ will have served when the flow ends, never changes.
 If coflows have weights, which their flows split, each class belongs to one coflow. All classes of a
 coflow share one *unit*, the weight of each of its flows: when a flow ends, only the unit changes.
 
-Values that loops sweep over are rows of arrays with one column per link or class; the constants
-below name these rows. All else is in structured rows.
+What is read for one thing at a time is a field of a row. What loops sweep over is a row of an array
+with one column per link or class; constants name these.
 """
 
 from __future__ import annotations
@@ -22,99 +22,134 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import in_place, inlined, row_type
 from netsim.fabric.kernels.progress import copy_rows
 
+# --- rows ----------------------------------------------------------------------------------
 #: The sharing as a whole.
-#:
-#: - classes: how many there are; ``weight``: the sum of their weights; ``plain``: whether each is 1
-#: - known: the key of the last coflow that is in it; ``waits``: how many have not started
-#: - now: the time up to which bytes have moved
-#: - stale: whether links must be shared again
-#: - frozen: how many links the last fill froze; ``joined``: how many links flows have joined since;
-#:   ``wrong``: how many links it found in the wrong place of the last order
-#: - split: how many coflows split their weight
-#: - changed: how often the table has changed since it was last summed up; ``light``, ``heavy``: the
-#:   least and the largest weight since then
-#: - tracked: how many classes are tracked in this epoch (they come first); ``steps``: how many
-#:   steps it has had; ``horizon``: when it must end; ``reach``: how long the next one should be
-#: - due: how many links to look at, because flows have come or gone
-#: - moved: how many have moved since rates were set; `ALL` if levels were filled, not repaired
-#: - by_flow: whether links are shared again at each end of a flow, not of coflows only
-#: - keeps_ends: whether ends of classes are in a heap; ``listed``: how many entries that has
-#: - used: how many links have flows
-_STATE = row_type([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
-                   ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
-                   ("weight", "f8"), ("now", "f8"),
-                   ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
-                   ("wrong", "i8"), ("tracked", "i8"), ("steps", "i8"), ("horizon", "f8"),
-                   ("reach", "f8"), ("due", "i8"), ("moved", "i8"), ("by_flow", "i8"),
-                   ("keeps_ends", "i8"), ("listed", "i8"), ("used", "i8")])
+_STATE = row_type([
+    ("classes", "i8"),  # how many there are
+    ("plain", "i8"),  # whether each has weight 1
+    ("known", "i8"),  # the key of the last coflow that is in it; -1 before the first
+    ("waits", "i8"),  # how many coflows have not started
+    ("frozen", "i8"),  # how many links the last fill froze
+    ("stale", "i8"),  # whether links must be shared again
+    ("joined", "i8"),  # how many links flows have joined since the last fill
+    ("weight", "f8"),  # of all flows together
+    ("now", "f8"),  # bytes have moved up to this time, in seconds
+    ("split", "i8"),  # how many coflows split their weight
+    ("changed", "i8"),  # how often the table has changed since it was last summed up
+    ("light", "f8"),  # the least weight since then
+    ("heavy", "f8"),  # the largest
+    ("wrong", "i8"),  # how many links the last fill found in the wrong place of the last order
+    ("tracked", "i8"),  # how many classes are tracked in this epoch; they come first
+    ("steps", "i8"),  # how many steps it has had
+    ("horizon", "f8"),  # when it must end, in seconds
+    ("reach", "f8"),  # how long the next one should be, in seconds
+    ("due", "i8"),  # how many links to look at, because flows have come or gone
+    ("moved", "i8"),  # how many have moved since rates were set; `ALL` if levels were filled
+    ("by_flow", "i8"),  # whether links are shared again at each end of a flow, not of coflows only
+    ("keeps_ends", "i8"),  # whether ends of classes are in a heap
+    ("listed", "i8"),  # how many entries that has
+    ("used", "i8"),  # how many links have flows
+])
 
 #: A link.
-#:
-#: - first, stop, room: where its members begin and end, and how many it has room for
-#: - low, high: it has flows in common with links from ``low`` to ``high`` at most
-#: - wants: the sum of the weights of its flows; ``grew``: what of that grew until the link was full
-#:   in the last fill; ``more``: what has joined since
-#: - least: the least level at which it may now be full; inf if no flow has joined
-#: - due, moved: whether it must be looked at, and whether it is among those that have moved
-#: - lowest, highest: its levels in the last epoch; ``sent``: what a flow that it limited sent in
-#:   that, from class ``sent_to`` on
-_LINK = row_type([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8"),
-                  ("high", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
-                  ("least", "f8"), ("due", "i8"), ("moved", "i8"), ("lowest", "f8"),
-                  ("highest", "f8"), ("sent", "f8"), ("sent_to", "i8")])
+_LINK = row_type([
+    ("first", "i8"),  # its first member
+    ("stop", "i8"),  # behind its last one
+    ("room", "i8"),  # how many it has room for
+    ("low", "i8"),  # the first link with which it may have flows in common
+    ("high", "i8"),  # behind the last one
+    ("wants", "f8"),  # the weight of its flows
+    ("grew", "f8"),  # what of that grew until the link was full in the last fill
+    ("more", "f8"),  # what has joined since
+    ("least", "f8"),  # the least level at which it may now be full; inf if no flow has joined
+    ("due", "i8"),  # whether it must be looked at
+    ("moved", "i8"),  # whether it is among those that have moved
+    ("lowest", "f8"),  # its lowest level in the last epoch
+    ("highest", "f8"),  # its highest
+    ("sent", "f8"),  # the bytes that a flow that it limited sent in that
+    ("sent_to", "i8"),  # from this class on
+])
 
-#: By link, rows of `MaxMinState.levels`. During a fill: the weight of flows that are not frozen
-#: yet, the bytes per second left for them, and the level at which the link was full, inf if it was
-#: not. The levels of links in `ORDER` or, during a repair, in `QUEUE`. The level when the epoch
-#: began. During a fill, if weights are not all 1: how many classes still grow.
-UNFROZEN, LEFT, FULL_AT, KEYS, FULL_THEN, CLASSES_LEFT = range(6)
+#: A class on a link.
+_MEMBER = row_type([
+    ("share", "f8"),  # how many flows the class has
+    ("place", "i4"),  # that of the class
+    ("unit", "i4"),  # that of the class
+])
 
-#: Lists of links, rows of `MaxMinState.lists`: those of a fill, in the order in which they will
-#: freeze; those that the last fill froze, in that order; those that flows have joined; those to
-#: look at, see `max_min_levels`; those with flows that may have another rate.
-ORDER, FROZEN, JOINED, QUEUE, MOVED = range(5)
+#: A class.
+_CLASS = row_type([
+    ("flows", "i4"),  # how many it has
+    ("head", "i4"),  # the FLOW row of the flow that ends next
+    ("number", "i4"),  # which it keeps for good
+    ("unit", "i4"),  # the number that has its weight
+    ("coflow", "i8"),  # the key of the coflow that began it
+    ("job", "i8"),  # the job of that
+])
 
-#: A class on a link: ``share``, the number of its flows; ``place``, that of the class; its unit.
-_MEMBER = row_type([("share", "f8"), ("place", "i4"), ("unit", "i4")])
+#: What a class keeps under its number. Numbers behind those of classes are of coflows that split
+#: their weight.
+_NUMBER = row_type([
+    ("weight", "f8"),  # of each flow
+    ("then", "f8"),  # of a coflow that splits it: that when the epoch began
+    ("listed", "f8"),  # the time of the valid entry in the heap of ends; inf without one
+    ("place", "i4"),  # that of the class
+    ("free", "i4"),  # a list of the numbers of classes, used ones first
+])
 
-#: A class: how many flows it has; ``head``, the row of the flow that ends next; ``number``, which
-#: it keeps for good; ``unit``, the number that has its weight; ``coflow``, the key of the coflow
-#: that began it, and ``job``, its job.
-_CLASS = row_type([("flows", "i4"), ("head", "i4"), ("number", "i4"), ("unit", "i4"),
-                   ("coflow", "i8"), ("job", "i8")])
+#: A flow.
+_FLOW = row_type([
+    ("virtual_finish", "f8"),  # bytes
+    ("one", "i4"),  # a flow below it in a heap by that, or `NONE`
+    ("two", "i4"),  # the other one
+    ("number", "i4"),  # that of its class; `NONE` without one
+    ("cell", "i4"),  # the place of its cell among those of its coflow
+    ("owner", "i8"),  # the key of its coflow
+])
 
-#: By class, rows of `MaxMinState.progress`: the bytes until its next flow ends, and at which that
-#: counts as ended; the bytes per second of each flow; when the bytes are valid, if ends are kept
-#: in a heap, else ``now``. During a fill, if paths have more than two links: 1 while it grows.
-HEAD_LEFT, FLOOR, RATE, SEEN, GROWS = range(5)
+#: A cell of the table, by ``link`` and ``other``, in which a coflow with a split weight has a flow.
+_CELL = row_type([
+    ("link", "u2"),
+    ("other", "u2"),
+    ("flow", "i4"),  # the place of the flow in its coflow
+])
 
-#: By class, `MaxMinState.paths`: the links that it crosses, and its places among their members.
-PATH, SPOT = range(2)
 
-#: By number of a class: the ``weight`` of each flow; the time ``listed`` of the valid entry in the
-#: heap of ends, inf without one; ``place``, that of the class. Other numbers are of coflows that
-#: split their weight, and have the weight of each flow now and ``then``, when the epoch began.
-#: ``free`` lists the numbers of classes, used ones first.
-_NUMBER = row_type([("weight", "f8"), ("then", "f8"), ("listed", "f8"), ("place", "i4"),
-                    ("free", "i4")])
+# --- rows of arrays ------------------------------------------------------------------------
+#: `MaxMinState.levels`, by link: what a fill needs, and what it leaves.
+UNFROZEN = 0  #: the weight of flows that are not frozen yet
+LEFT = 1  #: bytes per second left for them
+FULL_AT = 2  #: the level at which the link was full; inf if it was not
+KEYS = 3  #: the levels of links in `ORDER` or, during a repair, in `QUEUE`
+FULL_THEN = 4  #: the level when the epoch began
+CLASSES_LEFT = 5  #: if weights are not all 1: how many classes still grow
 
-#: A flow in its class: its ``virtual_finish``; ``one`` and ``two``, the flows below it in a heap by
-#: that; the ``number`` of the class, -1 without one; ``cell``, the place of its cell among those of
-#: its coflow; ``owner``, the key of the coflow.
-_FLOW = row_type([("virtual_finish", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i4"),
-                  ("cell", "i4"), ("owner", "i8")])
+#: `MaxMinState.lists`, of links.
+ORDER = 0  #: those of a fill, in the order in which they will freeze
+FROZEN = 1  #: those that the last fill froze, in that order
+JOINED = 2  #: those that flows have joined
+QUEUE = 3  #: those to look at, see `max_min_levels`
+MOVED = 4  #: those with flows that may have another rate
 
-#: A cell of the table in which a coflow with a split weight has a flow: the ``link`` and the
-#: ``other``; ``flow``, the place of the flow in its coflow.
-_CELL = row_type([("link", "u2"), ("other", "u2"), ("flow", "i4")])
+#: `MaxMinState.progress`, by class.
+HEAD_LEFT = 0  #: bytes until its next flow ends
+FLOOR = 1  #: bytes at which that counts as ended
+RATE = 2  #: bytes per second of each flow
+SEEN = 3  #: when `HEAD_LEFT` was right if ends are kept in a heap; else it is so ``now``
+GROWS = 4  #: during a fill, on paths of more than two links: 1 while it grows
 
-#: In `MaxMinState.table`, by two links: the weight of flows that cross both, and the number of such
-#: classes, as sums of weights other than 1 may be inexact.
-COMMON, PAIRS = range(2)
+#: `MaxMinState.paths`, by class.
+PATH = 0  #: the links that it crosses
+SPOT = 1  #: its places among their members
 
-#: Rows of `MaxMinState.past` behind those of links: the seconds of each step, scratch space, and
-#: then the weights of flows of coflows that split their weight.
-SECONDS, SCRATCH, SPLIT = range(3)
+#: `MaxMinState.table`, by two links.
+COMMON = 0  #: the weight of flows that cross both
+PAIRS = 1  #: the number of such classes, as sums of weights other than 1 may be inexact
+
+#: `MaxMinState.past`, by step, behind the levels of links.
+SECONDS = 0  #: how long it took
+SCRATCH = 1
+SPLIT = 2  #: from here on: the weights of flows of coflows that split theirs
 
 #: Up to this many links, there is a table of what each two have in common.
 _MOST_IN_TABLE = 1024
@@ -193,6 +228,7 @@ def new_state(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any],
 
 
 def _no_flows(count: int) -> NDArray[Any]:
+    """Return rows of flows that are in no class."""
     flows = np.empty(count, _FLOW)
     flows["number"] = NONE
     return flows
@@ -245,6 +281,7 @@ def moved(engine: MaxMinState, coflows: NDArray[Any], before: NDArray[np.int64],
 
 @in_place
 def _swap(classes, progress, paths, numbers, members, nowhere, one, two):
+    """Swap the places of two classes in all that is listed by these."""
     scratch = len(classes) - 1
     copy_rows(classes, scratch, classes, one, 1)
     copy_rows(classes, one, classes, two, 1)

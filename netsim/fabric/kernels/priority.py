@@ -2,12 +2,16 @@
 
 A policy's order stays the same between two coflow events, so rates can be set again at the end of
 each flow without a call of Python. The engine works on a copy of the unfinished flows in service
-order, `priority_state.PriorityState`. Each step gives the same rates as `FabricView.serve`, which
-uses the building blocks of `netsim.fabric.kernels.blocks`.
+order, `priority_state.PriorityState`: read there first what it has. Each step gives the same rates
+as `FabricView.serve`, which uses the building blocks of `netsim.fabric.kernels.blocks`.
 
-A *slot* is a link of one coflow. A flow *wants* bandwidth on a slot if all of its other links have
-some left. How much flows want on each slot is kept between steps, and updated for the slots that
-have become full or are no longer full.
+A flow *wants* bandwidth on a slot if all of its other links have some left. How much flows want on
+each slot is kept between steps, and updated for the slots that have become full or are no longer
+full.
+
+Here are the functions that the loop calls, then a step: each coflow in turn gets what MADD or its
+queue gives it, then its part of the rest. `priority_progress` finds the next end and moves bytes,
+`priority_rows` makes the copy and writes it back.
 """
 
 from __future__ import annotations
@@ -15,7 +19,13 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.filling import ROUNDED, freeze_of, release_all, release_members
+from netsim.fabric.kernels.filling import (
+    ROUNDED,
+    freeze_of,
+    lowest_on,
+    release_all,
+    release_members,
+)
 from netsim.fabric.kernels.heap import heap_up
 from netsim.fabric.kernels.loop import REDO, REFUSED, UNCHANGED, WAITS, end_flow, loop_of
 from netsim.fabric.kernels.priority_progress import (
@@ -36,36 +46,31 @@ from netsim.fabric.kernels.priority_rows import (
 )
 from netsim.fabric.kernels.priority_state import (
     ADDED_UP,
-    AVAILABLE,
     CAPACITY,
     DUST_LEFT,
     FILL_KEY,
-    FILL_LEFT,
     FILLED,
-    FLOOR,
     FREE,
     GREEDY,
     HEAP,
+    HELD,
     IN_QUEUE,
-    LEFT,
     LEVEL,
     LOAD,
     MADD,
     MAXMIN,
     MOVING,
-    ORDER,
-    PATH,
     PLACES,
     QUEUES,
-    RATE,
     REST,
     TURN,
-    UNFROZEN,
     USED,
-    USED_IN_QUEUE,
     WANTS,
-    Filling,
     Service,
+    filling_of,
+    moving,
+    runs_of,
+    slots_of,
 )
 from netsim.fabric.kernels.progress import mark_started, refresh
 from netsim.fabric.kernels.rules import (
@@ -81,134 +86,6 @@ from netsim.fabric.kernels.rules import (
 )
 
 
-# --- max-min fair within a coflow ----------------------------------------------------------
-@in_place
-def _fill(which, coflow, slots, share, others, by_slot, by_link, lists):
-    """Share what is left among the flows of a coflow, max-min fairly; return whether any gets some.
-
-    The freezing order of the last time is tried first. It is right if no slot comes too late and no
-    slot is overloaded. Otherwise the lowest level is searched for. `which` is the filling. What is
-    left of links is updated, and what the coflow uses of it is added to ``USED``.
-    """
-    _note_free(which, coflow, slots, share, others, by_slot, by_link)
-    wants, free, used = by_slot[WANTS + which], by_slot[FREE + which], by_slot[USED]
-    order, filled, places = lists[ORDER + which], lists[FILLED], lists[PLACES]
-    left = by_link[AVAILABLE + which]
-    count = 0
-    for k in range(coflow.slot, coflow.slot + coflow.slots):
-        s = order[k]
-        if free[s] > 0.0 and wants[s] > 0.0:
-            filled[count] = s
-            places[count] = k
-            count += 1
-    if count == 0:
-        return False
-    filled = filled[:count]
-    filling = Filling(slots, share, others, by_slot[UNFROZEN], by_slot[FILL_LEFT],
-                      by_slot[LEVEL + which])
-    heap = lists[HEAP, :count]
-    speed = _freeze_as_before(filled, coflow, filling, wants, left, heap)
-    if speed < 0.0:
-        speed = _freeze_by_level(filled, coflow, filling, wants, left, heap,
-                                 by_slot[FILL_KEY, :count])
-    coflow.speed += speed
-    for k in range(count):
-        s = filled[k]
-        order[places[k]] = s
-        rest = 0.0 if filling.full_at[s] < np.inf else max(filling.left[s], 0.0)
-        used[s] += left[slots[s].link] - rest
-        left[slots[s].link] = rest
-    return True
-
-
-@inlined
-def _freeze_as_before(order, coflow, filling, wants, left, late):
-    """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
-    grows = _thaw(order, coflow, filling, wants, left)
-    speed, coflow.top, _, too_late = _freeze(order, filling.left[:0], grows, filling, late)
-    if too_late:
-        return -1.0
-    for s in order:
-        overloads = filling.left[s] < -ROUNDED * left[filling.links[s].link]
-        if filling.full_at[s] == np.inf and overloads:
-            return -1.0
-    return speed
-
-
-@inlined
-def _freeze_by_level(filled, coflow, filling, wants, left, heap, levels):
-    """Freeze slots, the lowest level first, and store that order; return the sum of rates."""
-    grows = _thaw(filled, coflow, filling, wants, left)
-    for k in range(len(filled)):
-        heap[k] = filled[k]
-        levels[k] = filling.left[filled[k]] / filling.unfrozen[filled[k]]
-    heap_up(levels, heap)
-    speed, coflow.top, _, _ = _freeze(heap, levels, grows, filling, filled)
-    for k in range(len(filled)):
-        filled[k] = heap[len(filled) - 1 - k]
-    return speed
-
-
-@inlined
-def _thaw(filled, coflow, filling, wants, left):
-    """Reset the flows on the given slots to grow from 0; return their number, inf if not known."""
-    grows = 0.0
-    for s in filled:
-        filling.unfrozen[s] = wants[s]
-        filling.left[s] = left[filling.links[s].link]
-        filling.full_at[s] = np.inf
-        grows += wants[s]
-    return 0.5 * grows if coflow.paired else np.inf
-
-
-@inlined
-def _release(filling, slot, level):
-    """Remove the flows of a full slot from their other slots; see `filling`."""
-    at = filling.links[slot]
-    if at.begin >= 0:
-        end = at.begin + at.stop - at.first
-        release_all(filling.share[at.first:at.stop], filling.unfrozen[at.begin:end],
-                    filling.left[at.begin:end], level)
-    else:
-        release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
-                        filling.left, filling.full_at, level)
-
-
-_freeze = freeze_of(_release)
-
-
-@in_place
-def _note_free(which, coflow, slots, share, others, by_slot, by_link):
-    """Update what flows want, from the slots that became full or are no longer full."""
-    wants, free = by_slot[WANTS + which], by_slot[FREE + which]
-    left, dust = by_link[AVAILABLE + which], by_link[DUST_LEFT]
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        slot = slots[s]
-        is_free = 1.0 if left[slot.link] > dust[slot.link] else 0.0
-        sign = is_free - free[s]
-        if sign == 0.0:
-            continue
-        free[s] = is_free
-        by_slot[LEVEL + which, s] = 0.0
-        if slot.begin >= 0:
-            _add(share[slot.first:slot.stop],
-                 wants[slot.begin:slot.begin + slot.stop - slot.first], sign)
-            continue
-        for m in range(slot.first, slot.stop):
-            for h in range(others.shape[1]):
-                all_free = True
-                for g in range(others.shape[1]):
-                    all_free &= g == h or free[others[m, g]] > 0.0
-                if all_free:
-                    wants[others[m, h]] += sign * share[m]
-
-
-@inlined
-def _add(share, wants, sign):
-    for m in range(len(share)):
-        wants[m] += sign * share[m]
-
-
 # --- what the loop calls ---------------------------------------------------------------
 @in_place
 def _find_rates(engine, rows, _jobs, _arrays, _capacity, loop):
@@ -219,7 +96,7 @@ def _find_rates(engine, rows, _jobs, _arrays, _capacity, loop):
     if engine.status[0].stale or not can_resume(engine):
         return REDO
     _serve(engine)
-    for k in engine.lists[MOVING, :engine.status[0].moving]:
+    for k in moving(engine):
         coflow = engine.coflows[k]
         if coflow.row >= 0 and coflow.speed > 0.0:
             mark_started(rows[coflow.row], loop)
@@ -229,71 +106,70 @@ def _find_rates(engine, rows, _jobs, _arrays, _capacity, loop):
 @in_place
 def _advance(engine, rows, arrays, _capacity, dt, now, slack, loop, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
-    left, rate, floor = engine.by_flow[LEFT], engine.by_flow[RATE], engine.by_flow[FLOOR]
+    left, rate, floor = engine.left, engine.rate, engine.floor
     move_coflows(engine, dt, carried)
-    for k in engine.lists[MOVING, :engine.status[0].moving]:
+    for k in moving(engine):
         coflow = engine.coflows[k]
-        for r in range(coflow.run, coflow.run + coflow.runs):
-            run = engine.runs[r]
-            if _may_end(engine, run, coflow, left, rate, floor, dt, slack):
+        for run in runs_of(engine, coflow):
+            if _may_end(engine, run, coflow, dt, slack):
                 for i in range(run.first, run.stop):
                     if left[i] <= (floor[i] + rate[i] * slack if engine.status[0].eager
                                    else floor[i]):
-                        _end(engine, i, rows, arrays[0], now, loop, finished)
+                        _end(engine, i, rows, arrays.flows, now, loop, finished)
                 # Else those that are left, at MADD's rates alone, would never be next.
                 note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
         coflow.gamma = max(coflow.gamma - dt, 0.0)
 
 
 @inlined
-def _may_end(engine, run, coflow, left, rate, floor, dt, slack):
+def _may_end(engine, run, coflow, dt, slack):
     """Bring a run's flows up to date if one may have ended in `dt` seconds; return whether."""
     if not run.busy:
         return False
     if engine.status[0].eager:
-        return move_flows(left[run.first:run.stop], rate[run.first:run.stop],
-                          floor[run.first:run.stop], dt, slack) > 0
+        return move_flows(engine.left[run.first:run.stop], engine.rate[run.first:run.stop],
+                          engine.floor[run.first:run.stop], dt, slack) > 0
     # Twice, as the bound is rounded otherwise than what the flows have left.
-    if run.least > 2.0 * run.floor:
+    if run.least_left > 2.0 * run.floor:
         return False
     flush_run(engine, run, coflow)
     return True
 
 
-@in_place
+@inlined
 def _end(engine, i, rows, flows, now, loop, finished):
     """End a flow, and its coflow if it is the last; the bandwidth is idle until that is noticed."""
-    coflow, rate = engine.coflows[engine.flows[i].coflow], engine.by_flow[RATE]
+    coflow, rate, used = engine.coflows[engine.flows[i].coflow], engine.rate, engine.by_slot[USED]
     remove_flow(engine, i)
     engine.status[0].ended += 1
     if engine.status[0].eager:
         coflow.speed -= rate[i]
-        for s in engine.paths[PATH, i]:
-            engine.by_slot[USED, s] -= rate[i]
+        for s in engine.path[i]:
+            used[s] -= rate[i]
         rate[i] = 0.0
     end_flow(rows, coflow.row, flows[engine.flows[i].row], now, loop, finished)
 
 
-@in_place
+@inlined
 def _write_rows(engine, rows, arrays, loop):
     """Write bytes to the rows; the copy is out of date from then on."""
     if not engine.status[0].stale:
         engine.status[0].stale = 1
-        _write(engine, rows, arrays[0], loop)
+        _write(engine, rows, arrays.flows, loop)
 
 
-@in_place
+@inlined
 def _join(engine, _rows, _arrays):
     """Return True: a new copy is made, as `_write_rows` has been called before."""
     engine.status[0].admitted = 1
     return True
 
 
-@in_place
+@inlined
 def _leave(engine, rows, arrays, loop):
     """Write bytes to the rows, and rates if these stay in force."""
     if not engine.status[0].stale:  # else that has been done, and rows may have moved
-        _write(engine, rows, arrays[0], loop)
+        _write(engine, rows, arrays.flows, loop)
 
 
 @in_place
@@ -308,19 +184,22 @@ def _write(engine, rows, flows, loop):
         if coflow.steps:
             flush(engine, coflow)
         if in_force and not (coflow.idle or status.eager):
-            _set_rates(coflow, status, engine.runs, engine.by_flow, engine.paths[PATH],
-                       engine.by_slot)
-        write_back(coflow, engine.runs, engine.flows, engine.by_flow, rows[coflow.row], flows,
-                   loop.now, in_force)
+            _set_rates(coflow, status, engine.runs, engine.left, engine.rate, engine.path,
+                       engine.fillings)
+        write_back(engine, coflow, rows[coflow.row], flows, loop.now, in_force)
+
+
+#: See `loop_of`.
+run = loop_of("priority", find_rates=_find_rates, find_end=find_end, limit_in=limit_in,
+              advance=_advance, write_rows=_write_rows, join=_join, leave=_leave)
 
 
 # --- one step --------------------------------------------------------------------------
 @inlined
 def _serve(engine):
     """Set the rate of every flow."""
-    status, coflows = engine.status[0], engine.coflows
-    turn, moving = engine.lists[TURN, :status.coflows], engine.lists[MOVING]
-    left, dust = engine.by_link[AVAILABLE + REST], engine.by_link[DUST_LEFT]
+    status, coflows, lists = engine.status[0], engine.coflows, engine.lists
+    turn, left, dust = lists[TURN, :status.coflows], engine.by_link[REST], engine.by_link[DUST_LEFT]
     _begin_step(engine)
     if status.primary == MADD:
         for k in turn:
@@ -330,7 +209,7 @@ def _serve(engine):
     elif status.primary == QUEUES:
         n = 0
         while n < len(turn):
-            n = _serve_queue(n, engine)
+            n = _serve_queue(n, engine, turn)
     fresh, status.fresh = status.fresh, 0
     status.moving = 0
     for k in turn:
@@ -344,70 +223,94 @@ def _serve(engine):
             status.reached |= coflow.left <= coflow.reached
         coflow.idle = not moves
         if moves:
-            moving[status.moving] = k
+            lists[MOVING, status.moving] = k
             status.moving += 1
 
 
 @inlined
 def _begin_step(engine):
     """Give links all of their bandwidth, or none before queues; keep what queues have given."""
-    coflows, status = engine.coflows, engine.status[0]
-    left, capacity = engine.by_link[AVAILABLE + REST, :-1], engine.by_link[CAPACITY, :-1]
-    for n in range(len(left)):
-        left[n] = capacity[n] if status.primary != QUEUES else 0.0
-    for k in engine.lists[MOVING, :status.moving]:
-        coflows[k].speed = coflows[k].queue_speed
-        coflows[k].gamma = 0.0
-    used, in_queue = engine.by_slot[USED], engine.by_slot[USED_IN_QUEUE]
+    queues = engine.status[0].primary == QUEUES
+    left, capacity = engine.by_link[REST, :-1], engine.by_link[CAPACITY, :-1]
+    for link in range(len(left)):
+        left[link] = 0.0 if queues else capacity[link]
+    for k in moving(engine):
+        coflow = engine.coflows[k]
+        coflow.speed = coflow.queue_speed
+        coflow.gamma = 0.0
+    used, held = engine.by_slot[USED], engine.by_slot[HELD]
     for s in range(len(used)):
-        used[s] = in_queue[s]
+        used[s] = held[s]
 
 
 @inlined
 def _is_passed_over(coflow, left, dust):
-    """Whether a coflow gets nothing: as before, and a link of all its flows is full."""
-    one, two = coflow.link, coflow.link_2
+    """Whether a coflow gets nothing: as before, and a link of all its flows is full.
+
+    As it got nothing, each of its flows has a slot of level 0 in both fillings.
+    """
+    one, two = coflow.common_link, coflow.common_link_2
     return coflow.idle and (left[one] <= dust[one] or left[two] <= dust[two])
 
 
+# --- MADD ------------------------------------------------------------------------------
 @inlined
-def _serve_rest(engine, coflow):
-    """Give a coflow its part of what is left, and set the rates of its flows or their bounds."""
-    status = engine.status[0]
-    # If it got nothing of the rest in the last step, nor gets any now, rates are the same.
-    stays = (status.primary == QUEUES and not status.eager
-             and not (coflow.refilled or coflow.gains))
-    rest = np.int64(REST)  # of a literal, Numba would make a version of its own
-    if status.backfill == MAXMIN:
-        coflow.gains = _fill(rest, coflow, engine.slots, engine.share, engine.others,
-                             engine.by_slot, engine.by_link, engine.lists)
-    elif status.backfill == GREEDY:
-        _note_free(rest, coflow, engine.slots, engine.share, engine.others, engine.by_slot,
-                   engine.by_link)
-    if status.eager:
-        _set_rates(coflow, status, engine.runs, engine.by_flow, engine.paths[PATH], engine.by_slot)
-        if status.backfill == GREEDY:
-            _serve_greedily(engine, coflow)
-    elif not stays or coflow.gains:
-        _set_bounds(engine, coflow)
+def _madd(engine, coflow):
+    """Make the flows of a coflow end together on what is left; do nothing if a link is full."""
+    slots, load, used = engine.slots, engine.by_slot[LOAD], engine.by_slot[USED]
+    left, dust = engine.by_link[REST], engine.by_link[DUST_LEFT]
+    gamma = 0.0
+    stale = False
+    for s in slots_of(coflow):
+        slot = slots[s]
+        if slot.open > 0:
+            if left[slot.link] <= dust[slot.link]:
+                return
+            stale |= load[s] <= engine.by_slot[ADDED_UP, s] / 2
+    if stale:
+        flush(engine, coflow)
+        _add_up(engine, coflow)
+    for s in slots_of(coflow):
+        if slots[s].open > 0:
+            gamma = max(gamma, load[s] / left[slots[s].link])
+    if gamma == 0.0:
+        return
+    coflow.gamma = coflow.gamma_then = gamma
+    coflow.speed = coflow.left / gamma
+    for s in slots_of(coflow):
+        if slots[s].open > 0:
+            used[s] = load[s] / gamma
+            left[slots[s].link] -= used[s]
 
 
 @inlined
-def _serve_queue(n, engine):
+def _add_up(engine, coflow):
+    """Sum the bytes left of a coflow on each of its links."""
+    load, path = engine.by_slot[LOAD], engine.path
+    for s in slots_of(coflow):
+        load[s] = 0.0
+    for i in range(coflow.flow, coflow.flow + coflow.flows):
+        for h in range(path.shape[1]):
+            load[path[i, h]] += engine.left[i]
+    for s in slots_of(coflow):
+        engine.by_slot[ADDED_UP, s] = load[s]
+
+
+# --- queues ----------------------------------------------------------------------------
+@inlined
+def _serve_queue(n, engine, turn):
     """Serve the queue whose first coflow is the n-th from its share, and add what it leaves.
 
     Return the place of the first coflow of the next queue. The rates of a coflow only change after
     one of its own flows, or of coflows before it, has ended.
     """
-    coflows, slots, dust = engine.coflows, engine.slots, engine.by_link[DUST_LEFT]
-    used, held = engine.by_slot[USED], engine.by_slot[USED_IN_QUEUE]
-    turn = engine.lists[TURN, :engine.status[0].coflows]
-    left, capacity = engine.by_link[AVAILABLE + IN_QUEUE], engine.by_link[CAPACITY, :-1]
+    coflows, slots, held = engine.coflows, engine.slots, engine.by_slot[HELD]
+    left, dust = engine.by_link[IN_QUEUE], engine.by_link[DUST_LEFT]
+    capacity = engine.by_link[CAPACITY, :-1]
     queue, share = coflows[turn[n]].queue, coflows[turn[n]].queue_share
-    for c in range(len(capacity)):
-        left[c] = share * capacity[c]
+    for link in range(len(capacity)):
+        left[link] = share * capacity[link]
     refill = engine.status[0].fresh == 1
-    in_queue = np.int64(IN_QUEUE)  # no literal, as in `_serve_rest`
     while n < len(turn) and coflows[turn[n]].queue == queue:
         coflow = coflows[turn[n]]
         n += 1
@@ -416,23 +319,29 @@ def _serve_queue(n, engine):
         refill |= coflow.thinner == 1
         coflow.refilled = refill
         if refill:
-            coflow.thinner = 0
-            coflow.renewed = 1
-            coflow.speed = 0.0
-            for s in range(coflow.slot, coflow.slot + coflow.slots):
-                used[s] = 0.0
-            _fill(in_queue, coflow, slots, engine.share, engine.others, engine.by_slot,
-                  engine.by_link, engine.lists)
-            coflow.queue_speed = coflow.speed
-            coflow.queue_top = coflow.top
-            coflow.idle &= coflow.speed == 0.0
-            for s in range(coflow.slot, coflow.slot + coflow.slots):
-                held[s] = used[s]
+            _refill(engine, coflow)
         else:
-            for s in range(coflow.slot, coflow.slot + coflow.slots):
+            for s in slots_of(coflow):
                 left[slots[s].link] -= held[s]
-    _add_positive(engine.by_link[AVAILABLE + REST, :-1], left[:-1])
+    _add_positive(engine.by_link[REST, :-1], left[:-1])
     return n
+
+
+@inlined
+def _refill(engine, coflow):
+    """Give a coflow its part of the share of its queue once more."""
+    used, held = engine.by_slot[USED], engine.by_slot[HELD]
+    coflow.thinner = 0
+    coflow.renewed = 1
+    coflow.speed = 0.0
+    for s in slots_of(coflow):
+        used[s] = 0.0
+    _fill(filling_of(engine, IN_QUEUE), coflow, used, engine.lists, engine.by_slot[FILL_KEY])
+    coflow.queue_speed = coflow.speed
+    coflow.queue_top_level = coflow.top_level
+    coflow.idle &= coflow.speed == 0.0
+    for s in slots_of(coflow):
+        held[s] = used[s]
 
 
 @in_place
@@ -442,93 +351,72 @@ def _add_positive(left, more):
         left[c] += more[c] if more[c] > 0.0 else 0.0
 
 
+# --- the rest --------------------------------------------------------------------------
 @inlined
-def _madd(engine, coflow):
-    """Make the flows of a coflow end together on what is left; do nothing if a link is full."""
-    slots, load, used = engine.slots, engine.by_slot[LOAD], engine.by_slot[USED]
-    left, dust = engine.by_link[AVAILABLE + REST], engine.by_link[DUST_LEFT]
-    gamma = 0.0
-    stale = False
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        slot = slots[s]
-        if slot.open > 0:
-            if left[slot.link] <= dust[slot.link]:
-                return
-            stale |= load[s] <= engine.by_slot[ADDED_UP, s] / 2
-    if stale:
-        flush(engine, coflow)
-        _add_up(engine, coflow)
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        if slots[s].open > 0:
-            gamma = max(gamma, load[s] / left[slots[s].link])
-    if gamma == 0.0:
-        return
-    coflow.gamma = coflow.whole = gamma
-    coflow.speed = coflow.left / gamma
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        if slots[s].open > 0:
-            used[s] = load[s] / gamma
-            left[slots[s].link] -= used[s]
-
-
-@in_place
-def _add_up(engine, coflow):
-    """Sum the bytes left of a coflow on each of its links."""
-    load, left, path = engine.by_slot[LOAD], engine.by_flow[LEFT], engine.paths[PATH]
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        load[s] = 0.0
-    for i in range(coflow.flow, coflow.flow + coflow.flows):
-        for h in range(path.shape[1]):
-            load[path[i, h]] += left[i]
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        engine.by_slot[ADDED_UP, s] = load[s]
+def _serve_rest(engine, coflow):
+    """Give a coflow its part of what is left, and set the rates of its flows or their bounds."""
+    status = engine.status[0]
+    # If it got nothing of the rest in the last step, nor gets any now, rates are the same.
+    stays = (status.primary == QUEUES and not status.eager
+             and not (coflow.refilled or coflow.gains))
+    if status.backfill == MAXMIN:
+        coflow.gains = _fill(filling_of(engine, REST), coflow, engine.by_slot[USED], engine.lists,
+                             engine.by_slot[FILL_KEY])
+    elif status.backfill == GREEDY:
+        _note_free(filling_of(engine, REST), coflow)
+    if status.eager:
+        _set_rates(coflow, status, engine.runs, engine.left, engine.rate, engine.path,
+                   engine.fillings)
+        if status.backfill == GREEDY:
+            _serve_greedily(engine, coflow)
+    elif not stays or coflow.gains:
+        _set_bounds(engine, coflow)
 
 
 @inlined
 def _set_bounds(engine, coflow):
     """Store an upper bound of the rates in each run of flows; see `priority_progress`."""
-    by_slot, queues = engine.by_slot, engine.status[0].primary == QUEUES
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        run = engine.runs[r]
-        run.most = 0.0
-        if queues and _gets(by_slot, run.slot, IN_QUEUE):
-            run.most += min(by_slot[LEVEL + IN_QUEUE, run.slot], coflow.queue_top)
-        if _gets(by_slot, run.slot, REST):
-            run.most += min(by_slot[LEVEL + REST, run.slot], coflow.top)
-        run.busy = run.least < np.inf and (run.most > 0.0 or coflow.gamma > 0.0)
+    queues = engine.status[0].primary == QUEUES
+    in_queue, rest = engine.fillings[IN_QUEUE], engine.fillings[REST]
+    for run in runs_of(engine, coflow):
+        run.top_rate = 0.0
+        if queues and _gets(in_queue, run.slot):
+            run.top_rate += min(in_queue[LEVEL, run.slot], coflow.queue_top_level)
+        if _gets(rest, run.slot):
+            run.top_rate += min(rest[LEVEL, run.slot], coflow.top_level)
+        run.busy = run.least_left < np.inf and (run.top_rate > 0.0 or coflow.gamma > 0.0)
         run.idle &= not run.busy
 
 
 @inlined
-def _gets(by_slot, slot, filling):
+def _gets(filling, slot):
     """Whether flows get bandwidth on a slot."""
-    return by_slot[FREE + filling, slot] > 0.0 and by_slot[WANTS + filling, slot] > 0.0
+    return filling[FREE, slot] > 0.0 and filling[WANTS, slot] > 0.0
 
 
 @in_place
-def _set_rates(coflow, status, runs, by_flow, paths, by_slot):
+def _set_rates(coflow, status, runs, left, rate, path, fillings):
     """Give the flows of a coflow the sum of their rates from MADD and the fillings.
 
-    Of x bytes, a flow sends x/whole per second by MADD, and f by the fillings. After t seconds,
-    left = x - (x/whole + f) t and gamma = whole - t, so its rate is left/gamma + f whole/gamma.
+    Of x bytes, a flow sends x/g per second by MADD, where g = gamma_then, and f by the fillings.
+    After t seconds, left = x - (x/g + f) t and gamma = g - t: its rate is left/gamma + f g/gamma.
     """
-    times = coflow.whole / coflow.gamma if coflow.gamma > 0.0 else 1.0
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        run = runs[r]
-        holds = status.primary == QUEUES and _gets(by_slot, run.slot, IN_QUEUE)
-        gets = _gets(by_slot, run.slot, REST)
+    times = coflow.gamma_then / coflow.gamma if coflow.gamma > 0.0 else 1.0
+    in_queue, rest = fillings[IN_QUEUE], fillings[REST]
+    for run in runs[coflow.run:coflow.run + coflow.runs]:
+        holds = status.primary == QUEUES and _gets(in_queue, run.slot)
+        gets = _gets(rest, run.slot)
         run.busy = holds or gets or coflow.gamma > 0.0
         run.idle &= not run.busy
         if not run.busy:
             continue
-        left, rate = by_flow[LEFT, run.first:run.stop], by_flow[RATE, run.first:run.stop]
-        path = paths[run.first:run.stop]
-        for i in range(len(rate)):
-            rate[i] = left[i] / coflow.gamma if coflow.gamma > 0.0 else 0.0
+        lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
+        for i in range(len(rates)):
+            rates[i] = lefts[i] / coflow.gamma if coflow.gamma > 0.0 else 0.0
         if holds:
-            _add_levels(rate, left, path, by_slot[LEVEL + IN_QUEUE], run.slot, 1.0)
+            _add_levels(rates, lefts, path[run.first:run.stop], in_queue[LEVEL], run.slot, 1.0)
         if gets and status.backfill == MAXMIN:
-            _add_levels(rate, left, path, by_slot[LEVEL + REST], run.slot, times)
+            _add_levels(rates, lefts, path[run.first:run.stop], rest[LEVEL], run.slot, times)
 
 
 @inlined
@@ -540,27 +428,22 @@ def _add_levels(rate, left, path, level, slot, times):
             rate[i] += times * min(last, level[path[i, 0]]) if left[i] > 0.0 else 0.0
         return
     for i in range(len(rate)):
-        lowest = np.inf
-        for h in range(path.shape[1]):
-            lowest = min(lowest, level[path[i, h]])
-        rate[i] += times * lowest if left[i] > 0.0 else 0.0
+        rate[i] += times * lowest_on(path[i], level) if left[i] > 0.0 else 0.0
 
 
 @in_place
 def _serve_greedily(engine, coflow):
     """Give each flow of a coflow, in list order, all that its links have left."""
-    slots, path, rate = engine.slots, engine.paths[PATH], engine.by_flow[RATE]
-    left, dust = engine.by_link[AVAILABLE + REST], engine.by_link[DUST_LEFT]
-    used, nowhere = engine.by_slot[USED], len(slots) - 1
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        run = engine.runs[r]
+    slots, path, rate, used = engine.slots, engine.path, engine.rate, engine.by_slot[USED]
+    left, dust, nowhere = engine.by_link[REST], engine.by_link[DUST_LEFT], len(slots) - 1
+    for run in runs_of(engine, coflow):
         last = slots[run.slot].link
-        if not _gets(engine.by_slot, run.slot, REST):
+        if not _gets(engine.fillings[REST], run.slot):
             continue
         for i in range(run.first, run.stop):
             if left[last] <= dust[last]:
                 break
-            most = left[last] if engine.by_flow[LEFT, i] > 0.0 else 0.0
+            most = left[last] if engine.left[i] > 0.0 else 0.0
             for h in range(path.shape[1]):
                 if path[i, h] < nowhere:
                     link = slots[path[i, h]].link
@@ -574,11 +457,128 @@ def _serve_greedily(engine, coflow):
                         left[slots[path[i, h]].link] -= most
 
 
-#: See `loop_of`.
-run = loop_of("priority", find_rates=_find_rates, find_end=find_end, limit_in=limit_in,
-              advance=_advance, write_rows=_write_rows, join=_join, leave=_leave)
+# --- max-min fair within a coflow ----------------------------------------------------------
+@in_place
+def _fill(filling, coflow, used, lists, keys):
+    """Share what is left among the flows of a coflow, max-min fairly; return whether any gets some.
 
-_run = inlined(run.py_func)
+    The freezing order of the last time is tried first. It is right if no slot comes too late and no
+    slot is overloaded. Otherwise the lowest level is searched for. What is left of links is
+    updated, and what the coflow uses of it is added to `used`.
+    """
+    _note_free(filling, coflow)
+    order, filled, places, left = filling.order, lists[FILLED], lists[PLACES], filling.available
+    count = 0
+    for k in slots_of(coflow):
+        s = order[k]
+        if filling.free[s] > 0.0 and filling.wants[s] > 0.0:
+            filled[count] = s
+            places[count] = k
+            count += 1
+    if count == 0:
+        return False
+    filled, heap, growth = filled[:count], lists[HEAP, :count], filling.growth
+    speed = _freeze_as_before(filled, coflow, filling, heap)
+    if speed < 0.0:
+        speed = _freeze_by_level(filled, coflow, filling, heap, keys[:count])
+    coflow.speed += speed
+    for k in range(count):
+        s = filled[k]
+        order[places[k]] = s
+        link = growth.links[s].link
+        rest = 0.0 if growth.full_at[s] < np.inf else max(growth.left[s], 0.0)
+        used[s] += left[link] - rest
+        left[link] = rest
+    return True
+
+
+@inlined
+def _note_free(filling, coflow):
+    """Update what flows want, from the slots that became full or are no longer full."""
+    growth, wants, free = filling.growth, filling.wants, filling.free
+    share, others = growth.share, growth.others
+    for s in slots_of(coflow):
+        slot = growth.links[s]
+        is_free = 1.0 if filling.available[slot.link] > filling.dust[slot.link] else 0.0
+        sign = is_free - free[s]
+        if sign == 0.0:
+            continue
+        free[s] = is_free
+        growth.full_at[s] = 0.0
+        if slot.others_from >= 0:
+            stop = slot.others_from + slot.stop - slot.first
+            _add(share[slot.first:slot.stop], wants[slot.others_from:stop], sign)
+            continue
+        for m in range(slot.first, slot.stop):
+            for h in range(others.shape[1]):
+                all_free = True
+                for g in range(others.shape[1]):
+                    all_free &= g == h or free[others[m, g]] > 0.0
+                if all_free:
+                    wants[others[m, h]] += sign * share[m]
+
+
+@inlined
+def _add(share, wants, sign):
+    """Add flows to what is wanted on other slots, or subtract them."""
+    for m in range(len(share)):
+        wants[m] += sign * share[m]
+
+
+@inlined
+def _freeze_as_before(order, coflow, filling, late):
+    """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
+    growth, grows = filling.growth, _thaw(order, coflow, filling)
+    speed, coflow.top_level, _, too_late = _freeze(order, growth.left[:0], grows, growth, late)
+    if too_late:
+        return -1.0
+    for s in order:
+        overloads = growth.left[s] < -ROUNDED * filling.available[growth.links[s].link]
+        if growth.full_at[s] == np.inf and overloads:
+            return -1.0
+    return speed
+
+
+@inlined
+def _freeze_by_level(filled, coflow, filling, heap, levels):
+    """Freeze slots, the lowest level first, and store that order; return the sum of rates."""
+    growth, grows = filling.growth, _thaw(filled, coflow, filling)
+    for k in range(len(filled)):
+        heap[k] = filled[k]
+        levels[k] = growth.left[filled[k]] / growth.unfrozen[filled[k]]
+    heap_up(levels, heap)
+    speed, coflow.top_level, _, _ = _freeze(heap, levels, grows, growth, filled)
+    for k in range(len(filled)):
+        filled[k] = heap[len(filled) - 1 - k]
+    return speed
+
+
+@inlined
+def _thaw(filled, coflow, filling):
+    """Reset the flows on the given slots to grow from 0; return their number, inf if not known."""
+    growth, grows = filling.growth, 0.0
+    for s in filled:
+        growth.unfrozen[s] = filling.wants[s]
+        growth.left[s] = filling.available[growth.links[s].link]
+        growth.full_at[s] = np.inf
+        grows += filling.wants[s]
+    return 0.5 * grows if coflow.paired else np.inf
+
+
+@inlined
+def _release(growth, slot, level):
+    """Remove the flows of a full slot from their other slots; see `filling`."""
+    at, begin = growth.links[slot], growth.links[slot].others_from
+    if begin >= 0:
+        end = begin + at.stop - at.first
+        release_all(growth.share[at.first:at.stop], growth.unfrozen[begin:end],
+                    growth.left[begin:end], level)
+    else:
+        release_members(at.first, at.stop, growth.share, growth.others, growth.unfrozen,
+                        growth.left, growth.full_at, level)
+
+
+_freeze = freeze_of(_release)
 
 
 # --- by a compiled rule --------------------------------------------------------------------
@@ -598,13 +598,12 @@ def serve_by(rule, engine, loops, tables):
         if not resumes:
             rows, arrays, service = tables.rows[:loop.count], tables.arrays, _service(rule, loop)
             if can_resume(engine):
-                update(engine, rows, arrays[0], service, loop.interval)
+                update(engine, rows, arrays.flows, service, loop.interval)
             else:
-                engine = take_rows(rows, arrays[0], arrays[1], arrays[2], tables.capacity, service,
-                                   loop.interval)
+                engine = take_rows(rows, arrays, tables.capacity, service, loop.interval)
                 is_new = True
         resumes = False
-        _run(engine, loops, tables)
+        run(engine, loops, tables)
         if loop.reason != REDO:
             break
     loop.until = until
@@ -616,13 +615,13 @@ def serve_by(rule, engine, loops, tables):
 @in_place
 def _decide(rule, tables, loop, until):
     """Ask the rule if the loop decides; return whether there is a decision to put into force."""
-    count = loop.count
+    count, arrays = loop.count, tables.arrays
     rows = tables.rows[:count]
     loop.observed_at = loop.now  # so that the loop finds rates first
     loop.decides &= count > 0
     if loop.decides:
         if rule.reads[0].gamma or rule.reads[0].active_gamma:
-            refresh(rows, tables.arrays[0], tables.arrays[1], tables.arrays[2], tables.capacity)
+            refresh(rows, arrays.flows, arrays.hops, arrays.loads, tables.capacity)
         loop.link = decide(rule, rows, tables.jobs, loop.now)
         if loop.link == SOUND and _has_unused(rule, count):
             loop.link = UNUSED

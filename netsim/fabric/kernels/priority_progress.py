@@ -14,25 +14,24 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.filling import sooner
+from netsim.fabric.kernels.filling import lowest_on, sooner
 from netsim.fabric.kernels.lazy import sum_of_minima
 from netsim.fabric.kernels.priority_state import (
-    FLOOR,
     IN_QUEUE,
     INSTANTS,
     KEEPS,
-    LEFT,
     LEVEL,
     LOAD,
-    MOVING,
-    PATH,
+    PAST,
     QUEUES,
-    RATE,
     REST,
     SECONDS,
     SENT,
     SINCE,
     USED,
+    moving,
+    runs_of,
+    slots_of,
 )
 
 
@@ -43,9 +42,8 @@ def limit_in(engine):
     A coflow that does not send has reached its limit if it is within `DUST` of it: the end of a
     flow at the same time leaves it there.
     """
-    status = engine.status[0]
-    soonest = 0.0 if status.reached else np.inf
-    for k in engine.lists[MOVING, :status.moving]:
+    soonest = 0.0 if engine.status[0].reached else np.inf
+    for k in moving(engine):
         coflow = engine.coflows[k]
         if coflow.speed > 0.0:
             soonest = min(soonest, max(coflow.left - coflow.limit, 0.0) / coflow.speed)
@@ -64,39 +62,36 @@ def find_end(engine, _rows, loop):
 
 @inlined
 def _next_known(engine):
-    coflows, runs = engine.coflows, engine.runs
-    left, rate = engine.by_flow[LEFT], engine.by_flow[RATE]
+    """Return in how many seconds the next flow ends, from the rates of all."""
     dt = np.inf
-    for k in engine.lists[MOVING, :engine.status[0].moving]:
-        for r in range(coflows[k].run, coflows[k].run + coflows[k].runs):
-            if runs[r].busy:
-                dt = sooner(left[runs[r].first:runs[r].stop], rate[runs[r].first:runs[r].stop], dt)
+    for k in moving(engine):
+        for run in runs_of(engine, engine.coflows[k]):
+            if run.busy:
+                dt = sooner(engine.left[run.first:run.stop], engine.rate[run.first:run.stop], dt)
     return dt
 
 
 @inlined
 def _next_possible(engine):
     """Look into the run that may end next first, so that few others need a closer look."""
-    coflows, runs = engine.coflows, engine.runs
-    moving = engine.lists[MOVING, :engine.status[0].moving]
-    dt = np.inf
-    next_run = -1
-    for k in moving:
-        part = _part_per_second(coflows[k])
-        for r in range(coflows[k].run, coflows[k].run + coflows[k].runs):
-            run = runs[r]
-            if run.busy and run.least < dt * (run.least * part + run.most):
-                dt = run.least / (run.least * part + run.most)
-                next_run = r
-    if next_run < 0:
+    runs, first, dt = engine.runs, -1, np.inf
+    for k in moving(engine):
+        coflow = engine.coflows[k]
+        part = _part_per_second(coflow)
+        for r in range(coflow.run, coflow.run + coflow.runs):
+            most = runs[r].least_left * part + runs[r].top_rate
+            if runs[r].busy and runs[r].least_left < dt * most:
+                first, dt = r, runs[r].least_left / most
+    if first < 0:
         return dt
-    dt = _look(engine, runs[next_run], np.inf)
-    for k in moving:
-        part = _part_per_second(coflows[k])
-        for r in range(coflows[k].run, coflows[k].run + coflows[k].runs):
-            run = runs[r]
-            if run.busy and run.least < dt * (run.least * part + run.most) and r != next_run:
-                dt = _look(engine, run, dt)
+    dt = _look(engine, runs[first], np.inf)
+    for k in moving(engine):
+        coflow = engine.coflows[k]
+        part = _part_per_second(coflow)
+        for r in range(coflow.run, coflow.run + coflow.runs):
+            most = runs[r].least_left * part + runs[r].top_rate
+            if runs[r].busy and runs[r].least_left < dt * most and r != first:
+                dt = _look(engine, runs[r], dt)
     return dt
 
 
@@ -109,41 +104,38 @@ def _part_per_second(coflow):
 @in_place
 def _look(engine, run, dt):
     """Return in how many seconds the next flow of a run ends, or `dt` if that is sooner."""
-    coflow, path = engine.coflows[run.coflow], engine.paths[PATH]
+    coflow, left = engine.coflows[run.coflow], engine.left
     flush_run(engine, run, coflow)
-    left, floor = engine.by_flow[LEFT], engine.by_flow[FLOOR]
-    in_queue, rest = engine.by_slot[LEVEL + IN_QUEUE], engine.by_slot[LEVEL + REST]
+    in_queue, rest = engine.fillings[IN_QUEUE, LEVEL], engine.fillings[REST, LEVEL]
     queues = engine.status[0].primary == QUEUES
     part = _part_per_second(coflow)
-    run.least = np.inf
+    run.least_left = np.inf
     for i in range(run.first, run.stop):
-        if floor[i] >= 0.0:
-            gains, keeps = np.inf, np.inf if queues else 0.0
-            for h in range(path.shape[1]):
-                gains = min(gains, rest[path[i, h]])
-                keeps = min(keeps, in_queue[path[i, h]])
-            run.least = min(run.least, left[i])
-            rate = left[i] * part + keeps + gains
+        if engine.floor[i] >= 0.0:
+            run.least_left = min(run.least_left, left[i])
+            path = engine.path[i]
+            rate = left[i] * part + (lowest_on(path, in_queue) if queues else 0.0)
+            rate += lowest_on(path, rest)
             if left[i] < dt * rate:
                 dt = left[i] / rate
     return dt
 
 
 # --- time passes ------------------------------------------------------------------------
-@in_place
+@inlined
 def move_coflows(engine, dt, carried):
     """Move the bytes of coflows and slots for `dt` seconds, and record them for their flows.
 
     If `carried` has a value per link, the bytes of each link are added to it.
     """
     slots, load, used = engine.slots, engine.by_slot[LOAD], engine.by_slot[USED]
-    for k in engine.lists[MOVING, :engine.status[0].moving]:
+    for k in moving(engine):
         coflow = engine.coflows[k]
         coflow.left -= coflow.speed * dt
-        for s in range(coflow.slot, coflow.slot + coflow.slots):
+        for s in slots_of(coflow):
             load[s] -= used[s] * dt
         if len(carried):
-            for s in range(coflow.slot, coflow.slot + coflow.slots):
+            for s in slots_of(coflow):
                 carried[slots[s].port] += used[s] * dt
         if coflow.speed > 0.0 and not engine.status[0].eager:
             _record(engine, k, dt)
@@ -152,20 +144,19 @@ def move_coflows(engine, dt, carried):
 @inlined
 def _record(engine, k, dt):
     """Record the levels of a coflow for `dt` seconds, and lower the bounds of bytes left."""
-    coflow, runs = engine.coflows[k], engine.runs
+    coflow = engine.coflows[k]
     keep = 1.0 - dt / coflow.gamma if coflow.gamma > 0.0 else 1.0
     engine.steps[SECONDS, k, coflow.steps] = dt
     engine.steps[KEEPS, k, coflow.steps] = keep
-    _remember(coflow, engine.by_slot[LEVEL + REST], engine.levels[REST], coflow.steps)
+    _remember(engine, coflow, REST, coflow.steps)
     if engine.status[0].primary == QUEUES and (coflow.renewed or not coflow.shares):
         engine.steps[SINCE, k, coflow.shares] = coflow.clock
-        _remember(coflow, engine.by_slot[LEVEL + IN_QUEUE], engine.levels[IN_QUEUE], coflow.shares)
+        _remember(engine, coflow, IN_QUEUE, coflow.shares)
         coflow.shares += 1
         coflow.renewed = 0
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        run = runs[r]
+    for run in runs_of(engine, coflow):
         if run.busy:
-            run.least = run.least * keep - run.most * dt
+            run.least_left = run.least_left * keep - run.top_rate * dt
         elif run.step == coflow.steps:
             run.step = coflow.steps + 1
             run.share = max(coflow.shares - 1, 0)
@@ -177,9 +168,11 @@ def _record(engine, k, dt):
 
 
 @inlined
-def _remember(coflow, level, levels, at):
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
-        levels[at, s] = level[s]
+def _remember(engine, coflow, filling, at):
+    """Record the levels of a filling as those of an instant."""
+    level, past = engine.fillings[filling, LEVEL], engine.fillings[filling, PAST + at]
+    for s in slots_of(coflow):
+        past[s] = level[s]
 
 
 @inlined
@@ -192,13 +185,22 @@ def move_flows(left, rate, floor, dt, slack):
     return ended
 
 
+@in_place
+def note_least(run, left, floor):
+    """Store the least bytes left of a run's unfinished flows."""
+    run.least_left = np.inf
+    for i in range(len(left)):
+        if floor[i] >= 0.0:
+            run.least_left = min(run.least_left, left[i])
+
+
 # --- flows that were passed over --------------------------------------------------------
 @in_place
 def flush(engine, coflow):
     """Bring the bytes left of a coflow's flows up to date, and clear its record."""
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        flush_run(engine, engine.runs[r], coflow)
-        rewind(engine.runs[r])
+    for run in runs_of(engine, coflow):
+        flush_run(engine, run, coflow)
+        rewind(run)
     rewind_coflow(coflow)
 
 
@@ -220,31 +222,50 @@ def rewind_coflow(coflow):
 def flush_run(engine, run, coflow):
     """Bring the bytes left of a run's flows up to date."""
     if run.step != coflow.steps:
-        _send(run, coflow, engine.by_flow, engine.by_slot, engine.paths[PATH], engine.levels,
-              engine.steps, engine.status[0].primary == QUEUES)
+        _send(run, coflow, engine.left, engine.floor, engine.path, engine.fillings, engine.steps,
+              engine.by_slot[SENT], engine.status[0].primary == QUEUES)
 
 
 @in_place
-def _send(run, coflow, by_flow, by_slot, paths, levels, steps, queues):
+def _send(run, coflow, lefts, floors, paths, fillings, steps, sent, queues):
     """Subtract what a run's flows have sent since they were flushed."""
-    weights, path = steps[SECONDS, -1], paths[run.first:run.stop]
-    left, floor = by_flow[LEFT, run.first:run.stop], by_flow[FLOOR, run.first:run.stop]
+    in_queue, rest = fillings[IN_QUEUE, PAST:], fillings[REST, PAST:]
+    left, floor = lefts[run.first:run.stop], floors[run.first:run.stop]
+    path, weights = paths[run.first:run.stop], steps[SECONDS, -1]
     keep = _weigh(run, coflow, steps, weights)
     if keep < 1.0:
         for i in range(len(left)):
             left[i] *= keep
-    begin, end, slot = np.int64(run.begin), np.int64(run.end), np.int64(run.slot)
-    sent = by_slot[SENT]
-    least = subtract(left, floor, path, begin, end, slot, levels[REST, run.step:coflow.steps],
-                     weights, sent)
+    begin, end, slot = np.int64(run.others_from), np.int64(run.others_to), np.int64(run.slot)
+    run.least_left = subtract(left, floor, path, begin, end, slot, rest[run.step:coflow.steps],
+                              weights, sent)
     if queues:
         _weigh_shares(run, coflow, steps[SINCE], weights)
-        least = subtract(left, floor, path, begin, end, slot,
-                         levels[IN_QUEUE, run.share:coflow.shares], weights, sent)
+        run.least_left = subtract(left, floor, path, begin, end, slot,
+                                  in_queue[run.share:coflow.shares], weights, sent)
         run.share = coflow.shares - 1
     run.step = coflow.steps
     run.clock = coflow.clock
-    run.least = least
+
+
+@inlined
+def _weigh(run, coflow, steps, weights):
+    """Compute the weight of each recorded step, and the part of its bytes that MADD leaves."""
+    keep = 1.0
+    for t in range(coflow.steps - 1, run.step - 1, -1):
+        weights[t - run.step] = steps[SECONDS, run.coflow, t] * keep
+        keep *= steps[KEEPS, run.coflow, t]
+    return keep
+
+
+@inlined
+def _weigh_shares(run, coflow, since, weights):
+    """Compute for how long each share of a queue was in force."""
+    until = coflow.clock
+    for t in range(coflow.shares - 1, run.share - 1, -1):
+        start = max(since[run.coflow, t], run.clock)
+        weights[t - run.share] = until - start
+        until = start
 
 
 @in_place
@@ -271,44 +292,13 @@ def subtract(left, floor, path, begin, end, slot, levels, weights, sent):
                                      weights[:len(levels)])
         else:
             for t in range(len(levels)):
-                lowest = np.inf
-                for h in range(path.shape[1]):
-                    lowest = min(lowest, levels[t, path[i, h]])
-                left[i] -= weights[t] * lowest
+                left[i] -= weights[t] * lowest_on(path[i], levels[t])
         least = min(least, left[i])
     return least
 
 
 @inlined
 def _add_lowest(sent, levels, most, seconds):
+    """Add what flows on each slot sent in some seconds, with `most` the level on their last one."""
     for s in range(len(sent)):
         sent[s] += seconds * (levels[s] if levels[s] < most else most)
-
-
-@in_place
-def note_least(run, left, floor):
-    """Store the least bytes left of a run's unfinished flows."""
-    run.least = np.inf
-    for i in range(len(left)):
-        if floor[i] >= 0.0:
-            run.least = min(run.least, left[i])
-
-
-@inlined
-def _weigh(run, coflow, steps, weights):
-    """Compute the weight of each recorded instant, and the fraction of bytes that MADD leaves."""
-    keep = 1.0
-    for t in range(coflow.steps - 1, run.step - 1, -1):
-        weights[t - run.step] = steps[SECONDS, run.coflow, t] * keep
-        keep *= steps[KEEPS, run.coflow, t]
-    return keep
-
-
-@inlined
-def _weigh_shares(run, coflow, since, weights):
-    """Compute for how long each share of a queue was in force."""
-    until = coflow.clock
-    for t in range(coflow.shares - 1, run.share - 1, -1):
-        start = max(since[run.coflow, t], run.clock)
-        weights[t - run.share] = until - start
-        until = start

@@ -8,32 +8,28 @@ from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.priority_progress import rewind, rewind_coflow
 from netsim.fabric.kernels.priority_state import (
     ADDED_UP,
-    AVAILABLE,
     CAPACITY,
+    COFLOW_SERVED,
     DUST_LEFT,
-    FLOOR,
     FLOW_SERVED,
     FREE,
     GREEDY,
     HEAP,
+    HELD,
     IN_QUEUE,
-    LEFT,
     LEVEL,
     LOAD,
-    MEMBER,
-    ORDER,
-    PATH,
+    PAST,
     PLACES,
     QUEUES,
-    RATE,
     REST,
     RUN,
-    SERVED,
     SLOT,
     TURN,
     USED,
-    USED_IN_QUEUE,
     WANTS,
+    runs_of,
+    slots_of,
     state_of,
 )
 from netsim.fabric.kernels.progress import begin_row, write_flow
@@ -52,38 +48,43 @@ _MOST_RUNS = 2
 
 # --- a copy of the rows --------------------------------------------------------------------
 @compiled
-def arrays_of_copy(rows, flows, hops, loads, capacity, service, interval):
+def arrays_of_copy(rows, arrays, capacity, service, interval):
     """Return the arrays of `take_rows`, for Python."""
-    return take_rows(rows, flows, hops, loads, capacity, service, interval)[:]
+    return take_rows(rows, arrays, capacity, service, interval)[:]
 
 
 @compiled
-def take_rows(rows, flows, hops, loads, capacity, service, interval):
+def take_rows(rows, arrays, capacity, service, interval):
     """Copy the unfinished flows of coflows, to be served in order by a `Service`."""
-    coflows = np.zeros(len(service.order), SERVED)
+    flows, hops, loads = arrays
+    coflows = np.zeros(len(service.order), COFLOW_SERVED)
     count, longest, places = _read_coflows(coflows, rows, service.order)
-    listed, at = np.empty(count, np.int64), np.empty(count, np.int64)
-    listed_path = np.full((count, longest), places, np.uint32)
+    # Flows as coflows list them: their rows, and their paths.
+    listed, listed_path = np.empty(count, np.int64), np.full((count, longest), places, np.uint32)
     number = np.zeros(places + 1, np.uint32)
     _read_flows(coflows, rows, flows, hops, listed, listed_path, number)
-    slots = np.zeros(_number_slots(coflows, rows, listed_path, number), SLOT)
-    links = _number_links(slots, coflows, rows, loads, number, np.zeros(len(capacity), np.uint32))
+    slots = np.zeros(places + 1, SLOT)
+    found, links = _number_slots(slots, coflows, rows, loads, listed_path, number,
+                                 np.zeros(len(capacity), np.uint32))
+    slots = slots[:found]
 
-    last = np.empty(count, np.int64)
-    _sort_flows(coflows, listed_path, last, np.zeros(len(slots), np.int64), at,
+    # Flows as the engine has them: where they are listed, and their last slots there.
+    at, last = np.empty(count, np.int64), np.empty(count, np.int64)
+    _sort_flows(coflows, listed_path, last, np.zeros(found, np.int64), at,
                 service.backfill == GREEDY)
     runs = np.zeros(count, RUN)
     runs = runs[:_find_runs(coflows, last, at, runs)].copy()
-    paths = np.zeros((2, count, longest), np.uint32)
-    bounds = np.zeros((2, len(slots)), np.uint32)
-    share = np.zeros(_lay_out(slots, paths[PATH], listed_path, at, bounds))
+    path, bounds = np.zeros((count, longest), np.uint32), np.zeros((2, found), np.uint32)
+    share = np.zeros(_lay_out(slots, path, listed_path, at, bounds))
+    member = np.zeros((count, longest), np.uint32)
     others = np.zeros((len(share), max(longest - 1, 1)), np.uint32)
-    _find_members(slots, paths, share, others, bounds[0])
+    _find_members(slots, path, member, share, others, bounds[0])
 
-    engine = state_of(coflows, slots, runs, np.zeros(count, FLOW_SERVED), np.zeros((3, count)),
-                      paths, share, others, links)
-    _fill_flows(engine, flows, listed, at)
-    _fill_slots(engine, capacity)
+    engine = state_of(coflows, slots, runs, np.zeros(count, FLOW_SERVED), path, member, share,
+                      others, links)
+    _set_up_slots(engine, capacity)
+    _set_up_flows(engine, flows, listed, at)
+    _set_up_coflows(engine)
     _begin(engine, rows, service, interval)
     return engine
 
@@ -125,17 +126,24 @@ def _read_flows(coflows, rows, flows, hops, listed, path, number):
 
 
 @in_place
-def _number_slots(coflows, rows, path, number):
-    """Replace the loads on paths by the slots of those that are crossed; return how many.
+def _number_slots(slots, coflows, rows, loads, path, number, in_use):
+    """Make slots of the loads that are crossed, and replace these by slots on paths.
 
-    `number` then has the slot of each load, plus 1, and 0 for others.
+    `number` then has the slot of each load, plus 1, and 0 for others; `in_use` the same of links.
+    Return how many slots there are, with the dummy, and how many links.
     """
-    found = place = 0
+    found = links = place = 0
     for k in range(len(coflows)):
         coflow = coflows[k]
+        row = rows[coflow.row]
         coflow.slot = found
-        for _ in range(rows[coflow.row].loads):
+        for load in range(row.load, row.load + row.loads):
             if number[place]:
+                slot, port = slots[found], loads[load].link
+                if in_use[port] == 0:
+                    links += 1
+                    in_use[port] = links
+                slot.port, slot.link = port, in_use[port] - 1
                 found += 1
                 number[place] = found
             place += 1
@@ -144,24 +152,7 @@ def _number_slots(coflows, rows, path, number):
     for i in range(len(path)):
         for h in range(path.shape[1]):
             path[i, h] = number[path[i, h]] - 1
-    return found + 1
-
-
-@in_place
-def _number_links(slots, coflows, rows, loads, number, in_use):
-    """Find the links of slots, and number those in use; return how many there are."""
-    found = place = 0
-    for k in range(len(coflows)):
-        row = rows[coflows[k].row]
-        for load in range(row.load, row.load + row.loads):
-            if number[place]:
-                slot, port = slots[number[place] - 1], loads[load].link
-                if in_use[port] == 0:
-                    found += 1
-                    in_use[port] = found
-                slot.port, slot.link = port, in_use[port] - 1
-            place += 1
-    return found
+    return found + 1, links
 
 
 @in_place
@@ -194,7 +185,7 @@ def _sort_coflow(coflow, last, first, at):
     for i in range(coflow.flow, stop):
         first[last[i] + 1] += 1
     first[coflow.slot] = coflow.flow
-    for s in range(coflow.slot, coflow.slot + coflow.slots):
+    for s in slots_of(coflow):
         first[s + 1] += first[s]
     for i in range(coflow.flow, stop):
         at[first[last[i]]] = i
@@ -239,10 +230,10 @@ def _lay_out(slots, path, listed_path, at, bounds):
     for s in range(len(slots) - 1):
         slot = slots[s]
         slot.first = places
-        slot.begin = -1
+        slot.others_from = -1
         width = np.int64(high[s]) - np.int64(low[s]) + 1
         if longest == 2 and 0 < width <= _CLOSE * slot.open:
-            slot.begin = low[s]
+            slot.others_from = low[s]
             places += width
         else:
             places += slot.open
@@ -251,24 +242,22 @@ def _lay_out(slots, path, listed_path, at, bounds):
 
 
 @in_place
-def _find_members(slots, paths, share, others, place):
+def _find_members(slots, path, member, share, others, place):
     """Find the places of flows on their slots, the number at each, and their other slots."""
-    path, member = paths[PATH], paths[MEMBER]
-    longest = path.shape[1]
-    nowhere = len(slots) - 1
+    longest, nowhere = path.shape[1], len(slots) - 1
     for m in range(len(others) if longest == 1 else 0):
         others[m, 0] = nowhere
     for s in range(nowhere):
         place[s] = slots[s].first
-        for m in range(slots[s].first, slots[s].stop if slots[s].begin >= 0 else 0):
-            others[m, 0] = slots[s].begin + m - slots[s].first
+        for m in range(slots[s].first, slots[s].stop if slots[s].others_from >= 0 else 0):
+            others[m, 0] = slots[s].others_from + m - slots[s].first
     for i in range(len(path)):
         for h in range(longest):
             s = path[i, h]
             if s == nowhere:
                 continue
-            if slots[s].begin >= 0:
-                m = slots[s].first + path[i, 1 - h] - slots[s].begin
+            if slots[s].others_from >= 0:
+                m = slots[s].first + path[i, 1 - h] - slots[s].others_from
             else:
                 m = np.int64(place[s])
                 place[s] += 1
@@ -279,27 +268,26 @@ def _find_members(slots, paths, share, others, place):
 
 
 @in_place
-def _fill_flows(engine, flows, listed, at):
-    """Read the bytes of flows; see `_sort_flows`."""
-    nowhere = len(engine.slots) - 1
-    left, floor = engine.by_flow[LEFT], engine.by_flow[FLOOR]
-    for r in range(len(engine.runs)):
-        run = engine.runs[r]
-        run.least = np.inf
-        _find_slots(run, engine.paths[PATH])
+def _set_up_flows(engine, flows, listed, at):
+    """Read the bytes of flows; see `take_rows`."""
+    nowhere, fillings = len(engine.slots) - 1, engine.fillings
+    left, floor = engine.left, engine.floor
+    for run in engine.runs:
+        run.least_left = np.inf
+        _find_others(run, engine.path)
         for i in range(run.first, run.stop):
             f = listed[at[i]]
             engine.flows[i].row, engine.flows[i].coflow = f, run.coflow
             left[i], floor[i] = flows[f].remaining, DUST * flows[f].size
-            run.least, run.floor = min(run.least, left[i]), max(run.floor, floor[i])
-            path = engine.paths[PATH, i]
+            run.least_left, run.floor = min(run.least_left, left[i]), max(run.floor, floor[i])
+            path = engine.path[i]
             if len(path) == 1 or path[1] == nowhere:  # no other link could lack bandwidth
-                engine.by_slot[WANTS + IN_QUEUE, path[0]] += 1.0
-                engine.by_slot[WANTS + REST, path[0]] += 1.0
+                fillings[IN_QUEUE, WANTS, path[0]] += 1.0
+                fillings[REST, WANTS, path[0]] += 1.0
 
 
 @inlined
-def _find_slots(run, path):
+def _find_others(run, path):
     """Find which slots the flows of a run cross besides the last, if these lie close together."""
     flows = run.stop - run.first
     if path.shape[1] != 2 or flows < _MANY_FLOWS:
@@ -309,35 +297,43 @@ def _find_slots(run, path):
         begin = min(begin, np.int64(path[i, 0]))
         end = max(end, np.int64(path[i, 0]) + 1)
     if end - begin <= _CLOSE * flows:
-        run.begin, run.end = begin, end
+        run.others_from, run.others_to = begin, end
 
 
-@in_place
-def _fill_slots(engine, capacity):
+@inlined
+def _set_up_slots(engine, capacity):
     """Read the bandwidth of links; of slots, only the dummy has some that is free."""
-    slots, by_link = engine.slots, engine.by_link
+    slots, by_link, fillings = engine.slots, engine.by_link, engine.fillings
     nowhere, never_full = len(slots) - 1, by_link.shape[1] - 1
     for s in range(nowhere):
         by_link[CAPACITY, slots[s].link] = capacity[slots[s].port]
         by_link[DUST_LEFT, slots[s].link] = DUST * capacity[slots[s].port]
-    by_link[AVAILABLE + REST, never_full] = by_link[AVAILABLE + IN_QUEUE, never_full] = np.inf
-    for filling in range(2):
-        engine.by_slot[FREE + filling, nowhere] = 1.0
-        engine.by_slot[LEVEL + filling, nowhere] = np.inf
-        engine.levels[filling, :, nowhere] = np.inf
-        for k in range(len(slots)):
-            engine.lists[ORDER + filling, k] = k
+    for filling in (IN_QUEUE, REST):
+        by_link[filling, never_full] = np.inf
+        for s in range(len(slots)):
+            engine.lists[filling, s] = s
+            for values in (LEVEL, WANTS, FREE):
+                fillings[filling, values, s] = 0.0
+        fillings[filling, FREE, nowhere] = 1.0
+        fillings[filling, LEVEL, nowhere] = np.inf
+        fillings[filling, PAST:, nowhere] = np.inf
+
+
+@inlined
+def _set_up_coflows(engine):
+    """Find the links that all flows of a coflow cross, and store the coflow of each row."""
+    slots, never_full = engine.slots, engine.by_link.shape[1] - 1
     for k in range(len(engine.coflows)):
         coflow = engine.coflows[k]
         engine.lists[PLACES, coflow.row] = k
         coflow.idle = coflow.renewed = 1
-        coflow.link = coflow.link_2 = never_full
-        for s in range(coflow.slot, coflow.slot + coflow.slots):
+        coflow.common_link = coflow.common_link_2 = never_full
+        for s in slots_of(coflow):
             if slots[s].open == coflow.flows:
-                if coflow.link == never_full:
-                    coflow.link = slots[s].link
-                elif coflow.link_2 == never_full:
-                    coflow.link_2 = slots[s].link
+                if coflow.common_link == never_full:
+                    coflow.common_link = slots[s].link
+                elif coflow.common_link_2 == never_full:
+                    coflow.common_link_2 = slots[s].link
 
 
 @in_place
@@ -364,7 +360,7 @@ def _begin(engine, rows, service, interval):
 
 
 # --- the same copy, once more --------------------------------------------------------------
-@in_place
+@inlined
 def can_resume(engine):
     """Whether the engine has all coflows, and too few flows have ended for a new one to pay."""
     return not engine.status[0].admitted and 5 * engine.status[0].ended <= len(engine.flows)
@@ -377,10 +373,11 @@ def update(engine, rows, flows, service, interval):
     The engine must have all coflows, and the service as many queues as before.
     """
     _find_rows(engine.coflows, engine.lists[HEAP], engine.lists[PLACES], rows)
-    # Levels in queues, too: else coflows that are passed over at first have old ones.
-    for values in (LOAD, ADDED_UP, USED, USED_IN_QUEUE, LEVEL + IN_QUEUE):
-        for s in range(len(engine.slots) - 1):
+    for s in range(len(engine.slots) - 1):
+        for values in (LOAD, ADDED_UP, USED, HELD):
             engine.by_slot[values, s] = 0.0
+        # Else coflows that are passed over at first have old ones.
+        engine.fillings[IN_QUEUE, LEVEL, s] = 0.0
     _read_bytes(engine, flows)
     _begin(engine, rows, service, interval)
 
@@ -413,13 +410,12 @@ def _find_rows(coflows, before, at, rows):
 @inlined
 def _read_bytes(engine, flows):
     """Read from the rows what flows have left, and remove those that have ended meanwhile."""
-    left, floor = engine.by_flow[LEFT], engine.by_flow[FLOOR]
+    left, floor = engine.left, engine.floor
     ended = 0
-    for r in range(len(engine.runs)):
-        run = engine.runs[r]
+    for run in engine.runs:
         run.busy = 0
         run.idle = 1
-        run.least, run.floor = np.inf, 0.0
+        run.least_left, run.floor = np.inf, 0.0
         rewind(run)
         for i in range(run.first, run.stop):
             flow = flows[engine.flows[i].row]
@@ -429,7 +425,7 @@ def _read_bytes(engine, flows):
                 left[i] = flow.remaining
                 engine.coflows[run.coflow].left += flow.remaining
                 run.idle &= flow.rate == 0.0 and flow.finish == np.inf
-                run.least, run.floor = min(run.least, left[i]), max(run.floor, floor[i])
+                run.least_left, run.floor = min(run.least_left, left[i]), max(run.floor, floor[i])
             ended += left[i] == 0.0
     engine.status[0].ended = ended
 
@@ -437,44 +433,43 @@ def _read_bytes(engine, flows):
 @in_place
 def remove_flow(engine, i):
     """Remove a flow that has ended from its slots."""
-    slots, path, by_slot = engine.slots, engine.paths[PATH, i], engine.by_slot
+    slots, path, fillings = engine.slots, engine.path[i], engine.fillings
     for h in range(len(path)):
         s = path[h]
         if s == len(slots) - 1:
             continue
         slots[s].open -= 1
-        engine.share[engine.paths[MEMBER, i, h]] -= 1.0
-        for filling in range(2):
-            free = True
+        engine.share[engine.member[i, h]] -= 1.0
+        for filling in (IN_QUEUE, REST):
+            wants = True
             for g in range(len(path)):
-                free &= g == h or by_slot[FREE + filling, path[g]] > 0.0
-            if free:
-                by_slot[WANTS + filling, s] -= 1.0
-    engine.by_flow[LEFT, i] = 0.0
-    engine.by_flow[FLOOR, i] = -1.0  # it cannot end again
+                wants &= g == h or fillings[filling, FREE, path[g]] > 0.0
+            if wants:
+                fillings[filling, WANTS, s] -= 1.0
+    engine.left[i] = 0.0
+    engine.floor[i] = -1.0  # it cannot end again
     engine.coflows[engine.flows[i].coflow].thinner = 1
 
 
 # --- back to the rows ----------------------------------------------------------------------
 @inlined
-def write_back(coflow, runs, served, by_flow, row, flows, now, in_force):
+def write_back(engine, coflow, row, flows, now, in_force):
     """Write the bytes of a coflow to its row, and rates if they stay in force, if it has moved."""
     moved = False
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        moved |= not runs[r].idle
+    for run in runs_of(engine, coflow):
+        moved |= not run.idle
     if not moved:
         row.finish = np.inf
         return
     begin_row(row)
-    left, rate = by_flow[LEFT], by_flow[RATE]
-    for r in range(coflow.run, coflow.run + coflow.runs):
-        run = runs[r]
-        if run.idle and run.least < np.inf:  # its flows' rows are right
+    left, rate = engine.left, engine.rate
+    for run in runs_of(engine, coflow):
+        if run.idle and run.least_left < np.inf:  # its flows' rows are right
             row.finish = np.inf
-        elif run.least < np.inf:
+        elif run.least_left < np.inf:
             for i in range(run.first, run.stop):
                 if left[i] > 0.0:
-                    write_flow(row, flows[served[i].row], left[i],
+                    write_flow(row, flows[engine.flows[i].row], left[i],
                                rate[i] if in_force and run.busy else 0.0, now)
     # Once more in list order, as `progress.advance_flows` sums up.
     row.base = 0.0

@@ -1,7 +1,14 @@
 """The data of the priority engine: the unfinished flows of coflows in service order.
 
-A *slot* is a link of one coflow; the last slot is a dummy, which fills up paths that are shorter
-than others. A *run* is a series of flows of one coflow with the same last slot.
+- A *slot* is a link of one coflow. The last slot is a dummy that fills up paths that are shorter
+  than others; it is never full.
+- A *member* of a slot is a flow that crosses it, or another slot that its flows cross, too.
+- A *run* is a series of flows of one coflow with the same last slot.
+- There are two *fillings*: within the share of a queue, and of the rest. Each has a level per slot;
+  a flow gets the lowest on its path, and the sum of both fillings.
+
+What is read for one thing at a time is a field of a row. What loops sweep over is an array, or a
+row of one, named below: such loops are vectorized, and each array more takes time to compile.
 """
 
 from __future__ import annotations
@@ -13,113 +20,141 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import inlined, row_type
 
-#: The first pass over coflows, in order: nothing, MADD, or max-min within the share of a queue. The
-#: rest, in order: unused, or given to the flows of each coflow, max-min fairly or in list order.
-NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
+#: The first pass over coflows, in order: none; MADD; or max-min fair within the share of a queue.
+#: What is left is given to nobody; max-min fairly to the flows of each coflow, in order; or to one
+#: flow after the other.
+NOBODY, MADD, QUEUES, MAXMIN, GREEDY = range(5)
 
-#: How many instants are remembered.
+#: How many steps of a coflow are recorded at most.
 INSTANTS = 64
 
+
+# --- rows ----------------------------------------------------------------------------------
 #: The engine as a whole.
-#:
-#: - primary, backfill: the first pass, and how the rest is allocated
-#: - eager: whether each flow's rate is set at each step, rather than the levels of slots remembered
-#: - ended: how many flows have ended; ``coflows``: how many coflows are served
-#: - fresh: whether nothing has been served yet; ``moving``: how many coflows move
-#: - reached: whether a coflow that does not move has reached its limit
-#: - stale: whether coflows have come or gone, so that the copy is out of date; ``admitted``:
-#:   whether some have come that it does not have
-#: - queues: how many there are
-STATUS = row_type([(name, "i8") for name in ("primary", "backfill", "eager", "ended", "coflows",
-                                             "fresh", "moving", "reached", "stale", "admitted",
-                                             "queues")])
+STATUS = row_type([
+    ("primary", "i8"),  # the first pass: NOBODY, MADD or QUEUES
+    ("backfill", "i8"),  # who gets the rest: NOBODY, MAXMIN or GREEDY
+    ("eager", "i8"),  # whether each step sets the rates of all flows; else it records levels
+    ("queues", "i8"),  # how many queues there are
+    ("coflows", "i8"),  # how many coflows are served
+    ("moving", "i8"),  # how many of them may send
+    ("ended", "i8"),  # how many flows have ended since the copy was made
+    ("fresh", "i8"),  # whether nothing has been served yet
+    ("reached", "i8"),  # whether a coflow that does not move has reached its limit
+    ("stale", "i8"),  # whether coflows have come or gone: then the copy is out of date
+    ("admitted", "i8"),  # whether some have come that it does not have
+])
 
 #: A coflow, in the service order at the time of the copy.
-#:
-#: - row: its row, or -1; ``key``: that of the row
-#: - idle: whether it got nothing in the last step. Each of its flows then has a slot of level 0 in
-#:   both fillings, so that it can be skipped while a link of all its flows is full
-#: - link, link_2: links that all its flows cross, filled up with a link that is never full
-#: - flow, flows, slot, slots, run, runs: where its flows, slots and runs begin, and their numbers
-#: - paired: whether each of its flows has two slots
-#: - left, speed: its bytes left, and bytes per second; ``queue_speed``: those within the share of
-#:   its ``queue``, which is ``queue_share`` of each link
-#: - limit: the bytes left at which it must stop; ``reached``: those if it does not move
-#: - gamma, whole: the seconds that it has left by MADD, now and when that was decided; 0 without
-#: - thinner: whether a flow has ended since it got its queue's share; ``refilled``: whether it got
-#:   that again in the last step; ``gains``: whether it gets some of the rest
-#: - queue_top, top: the highest levels within its queue's share, and of the rest
-#: - steps: how many steps are recorded, of ``clock`` seconds in all; ``shares``: how many shares
-#:   of its queue it had in them; ``renewed``: whether the present share is not among these yet
-SERVED = row_type([("row", "i4"), ("idle", "i4"), ("link", "u4"), ("link_2", "u4"),
-                   ("queue", "i4"), ("slot", "i4"), ("slots", "i4"), ("run", "i4"), ("runs", "i4"),
-                   ("steps", "i4"), ("shares", "i4"), ("renewed", "i4"), ("thinner", "i4"),
-                   ("refilled", "i4"), ("gains", "i4"), ("paired", "i4"), ("left", "f8"),
-                   ("speed", "f8"), ("gamma", "f8"), ("queue_speed", "f8"), ("clock", "f8"),
-                   ("limit", "f8"), ("reached", "f8"), ("queue_share", "f8"), ("whole", "f8"),
-                   ("top", "f8"), ("queue_top", "f8"), ("key", "i8"), ("flow", "i4"),
-                   ("flows", "i4")])
+COFLOW_SERVED = row_type([
+    ("row", "i4"),  # its COFLOW row; -1 once that has gone
+    ("idle", "i4"),  # whether it got nothing in the last step; see `priority._is_passed_over`
+    ("common_link", "u4"),  # a link that all its flows cross; else the one that is never full
+    ("common_link_2", "u4"),  # another one
+    ("queue", "i4"),  # the number of its queue
+    ("slot", "i4"),  # the first of its slots
+    ("slots", "i4"),  # how many it has
+    ("run", "i4"),  # the first of its runs
+    ("runs", "i4"),  # how many it has
+    ("steps", "i4"),  # how many steps are recorded
+    ("shares", "i4"),  # how many shares of its queue it had in these
+    ("renewed", "i4"),  # whether the present share is not among these yet
+    ("thinner", "i4"),  # whether a flow has ended since it got its queue's share
+    ("refilled", "i4"),  # whether it got that again in the last step
+    ("gains", "i4"),  # whether it gets some of the rest
+    ("paired", "i4"),  # whether each of its flows has two slots
+    ("left", "f8"),  # bytes left
+    ("speed", "f8"),  # bytes per second
+    ("gamma", "f8"),  # in how many seconds its flows end by MADD; 0 if that gives it nothing
+    ("queue_speed", "f8"),  # bytes per second within the share of its queue
+    ("clock", "f8"),  # the seconds of all recorded steps
+    ("limit", "f8"),  # bytes left at which the policy must be asked
+    ("reached", "f8"),  # the same if it does not move
+    ("queue_share", "f8"),  # the part of each link that its queue has
+    ("gamma_then", "f8"),  # gamma when rates were set
+    ("top_level", "f8"),  # the highest level of the rest
+    ("queue_top_level", "f8"),  # the highest level within the share of its queue
+    ("key", "i8"),  # that of its COFLOW row
+    ("flow", "i4"),  # the first of its flows
+    ("flows", "i4"),  # how many it has
+])
 
 #: A link of a coflow.
-#:
-#: - first, stop: its places in the list of members; ``open``: how many flows have not ended
-#: - begin: if the other slots of its flows lie close together, the members are all slots from this
-#:   one on, in common or not; else -1, and the members are its flows
-#: - link: its link, among those in use; ``port``: the same link, among all
-SLOT = row_type([("first", "i4"), ("stop", "i4"), ("open", "i4"), ("begin", "i4"), ("link", "u4"),
-                 ("port", "u4")])
+SLOT = row_type([
+    ("first", "i4"),  # its first member
+    ("stop", "i4"),  # behind its last one
+    ("open", "i4"),  # how many of its flows have not ended
+    # If the other slots of its flows lie close together, the members are all slots from this one
+    # on, whether its flows cross them or not; else -1, and the members are its flows.
+    ("others_from", "i4"),
+    ("link", "u4"),  # the place of its link among those in use
+    ("port", "u4"),  # its place among all
+])
 
-#: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
-#: ``slot``.
-#:
-#: - begin, end: if there are many, and the other slots that they cross lie close together, they are
-#:   from ``begin`` to ``end``; else both are 0
-#: - busy: whether some may have a rate; ``idle``: whether none has had one since rows were read
-#: - coflow: theirs
-#: - step, share, clock: up to which of its steps, shares and seconds they are flushed
-#: - least: what each has left at least; ``most``: what each gets at most, besides MADD
-#: - floor: the most bytes at which one of them counts as ended
-RUN = row_type([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
-                ("coflow", "i4"), ("step", "i4"), ("share", "i4"), ("idle", "i4"),
-                ("begin", "i4"), ("end", "i4"), ("clock", "f8"), ("least", "f8"), ("most", "f8"),
-                ("floor", "f8")])
+#: Flows that follow one another, of one coflow and with the same last slot.
+RUN = row_type([
+    ("first", "i4"),  # its first flow
+    ("stop", "i4"),  # behind its last one
+    ("slot", "i4"),  # their last slot
+    ("busy", "i4"),  # whether some may have a rate
+    ("coflow", "i4"),  # theirs
+    ("step", "i4"),  # flows are flushed up to this step of the coflow
+    ("share", "i4"),  # and up to this share of its queue
+    ("idle", "i4"),  # whether no flow has had a rate since rows were read
+    # If there are many flows, and the other slots that they cross lie close together: the first of
+    # these; else 0.
+    ("others_from", "i4"),
+    ("others_to", "i4"),  # behind the last of these; else 0
+    ("clock", "f8"),  # flows are flushed up to this second on the clock of the coflow
+    ("least_left", "f8"),  # each flow has this many bytes left at least; inf if all have ended
+    ("top_rate", "f8"),  # and gets this many bytes per second at most, besides MADD
+    ("floor", "f8"),  # the most bytes at which one of them counts as ended
+])
 
-#: A flow: its coflow, and its row.
-FLOW_SERVED = row_type([("row", "i8"), ("coflow", "i8")])
+#: A flow.
+FLOW_SERVED = row_type([
+    ("row", "i8"),  # its FLOW row
+    ("coflow", "i8"),  # its coflow
+])
 
-#: Of each flow: bytes left, bytes per second, and the bytes left at which it counts as ended, which
-#: are negative if it has.
-LEFT, RATE, FLOOR = range(3)
 
-#: Of each flow: the slots that it crosses, and its place in the list of members of each.
-PATH, MEMBER = range(2)
-
-#: There are two fillings: of the share of a queue, and of the rest.
+# --- rows of arrays ------------------------------------------------------------------------
+#: The fillings.
 IN_QUEUE, REST = range(2)
 
-#: Of each slot: bytes to send, and as of when they were last added up; bytes per second, and those
-#: of its queue's share. From the next three on, each with a row per filling: the level at which it
-#: was full, inf if it was not, 0 if no bandwidth was free; how many flows have some on all of their
-#: other links; and 1 if there is some on this link. In a fill, how many flows grow, the bandwidth
-#: left for them, and keys of a heap. Then, what each of the flows of a run sent that cross it.
-LOAD, ADDED_UP, USED, USED_IN_QUEUE, LEVEL, WANTS, FREE = 0, 1, 2, 3, 4, 6, 8
-UNFROZEN, FILL_LEFT, FILL_KEY, SENT = 10, 11, 12, 13
-_BY_SLOT = 14
+#: `PriorityState.fillings`, by filling and slot.
+LEVEL = 0  #: bytes per second of a flow it limits; inf if it is not full, 0 if nothing was free
+WANTS = 1  #: how many flows have free bandwidth on all of their other links
+FREE = 2  #: 1 if there is free bandwidth on this link
+#: From here on, the level in each recorded step; in queues, for each share, as these change rarely.
+PAST = 3
 
-#: Of each link in use, in bytes per second, and of one more that is never full: with a row per
-#: filling, what is left; its bandwidth; and the most left with which it counts as full.
-AVAILABLE, CAPACITY, DUST_LEFT = 0, 2, 3
+#: `PriorityState.by_slot`.
+LOAD = 0  #: bytes to send
+ADDED_UP = 1  #: the same when flows were last added up: then, it was exact
+USED = 2  #: bytes per second
+HELD = 3  #: those within the share of a queue
+SENT = 4  #: scratch: the bytes that each flow of a run has sent that crosses it
+UNFROZEN, FILL_LEFT, FILL_KEY = 5, 6, 7  #: scratch of a fill: see `Growth`, and keys of a heap
+_BY_SLOT = 8
+
+#: `PriorityState.by_link`, for links in use and one more that is never full, in bytes per second:
+#: first, for each filling, what is left.
+CAPACITY = 2
+DUST_LEFT = 3  #: so little that the link counts as full
 _BY_LINK = 4
 
-#: Lists. With a row per filling, the slots of each coflow in the order in which they froze last
-#: time. In a fill, the slots to fill, their places in that order, and a heap. The coflows in order
-#: of service, and those that move.
-ORDER, FILLED, PLACES, HEAP, TURN, MOVING = 0, 2, 3, 4, 5, 6
+#: `PriorityState.lists`: first, for each filling, the slots of each coflow in the order in which
+#: they froze last time.
+FILLED, PLACES, HEAP = 2, 3, 4  #: scratch of a fill: its slots, their places there, and a heap
+TURN = 5  #: coflows in order of service
+MOVING = 6  #: those that may send
 _LISTS = 7
 
-#: By coflow and recorded step: its seconds; the fraction of its bytes that MADD leaves to each
-#: flow; and, by share of a queue instead, the seconds on its clock from which it has had that.
-SECONDS, KEEPS, SINCE = range(3)
+#: `PriorityState.steps`, by coflow and recorded step.
+SECONDS = 0  #: how long it took
+KEEPS = 1  #: the part of its bytes that MADD leaves to each flow
+SINCE = 2  #: by share of a queue instead: on the clock of the coflow, when that began
 
 
 class Service(NamedTuple):
@@ -134,31 +169,31 @@ class Service(NamedTuple):
 
 
 class PriorityState(NamedTuple):
-    """The unfinished flows of coflows that are served in order; see above for rows of arrays."""
+    """The engine; see above for its rows."""
 
     status: NDArray[Any]  #: of STATUS, shape (1,)
-    coflows: NDArray[Any]  #: of SERVED
+    coflows: NDArray[Any]  #: of COFLOW_SERVED
     slots: NDArray[Any]  #: of SLOT
     runs: NDArray[Any]  #: of RUN
     flows: NDArray[Any]  #: of FLOW_SERVED
-    by_flow: NDArray[np.float64]
-    paths: NDArray[np.uint32]  #: shape (2, flows, most links on a path)
+    left: NDArray[np.float64]  #: by flow: bytes left
+    rate: NDArray[np.float64]  #: by flow: bytes per second, if the engine is eager
+    floor: NDArray[np.float64]  #: by flow: bytes left at which it ends; -1 once it has
+    path: NDArray[np.uint32]  #: by flow: the slots that it crosses
+    member: NDArray[np.uint32]  #: by flow: its place among the members of each
     share: NDArray[np.float64]  #: by member: how many unfinished flows there are
     others: NDArray[np.uint32]  #: by member: the other slots that they cross
+    fillings: NDArray[np.float64]
     by_slot: NDArray[np.float64]
     by_link: NDArray[np.float64]
     lists: NDArray[np.int64]
-    #: By coflow and instant; one coflow more is scratch space.
-    steps: NDArray[np.float64]
-    #: By filling, instant and slot: its level; in the first, for each share of a queue, which
-    #: changes rarely.
-    levels: NDArray[np.float64]
+    steps: NDArray[np.float64]  #: one coflow more is scratch space
 
 
-class Filling(NamedTuple):
-    """One of the two fillings, for `filling.freeze_of`; the links of a coflow are its slots."""
+class Growth(NamedTuple):
+    """What `filling.freeze_of` takes; its links are slots."""
 
-    links: NDArray[Any]
+    links: NDArray[Any]  #: of SLOT
     share: NDArray[np.float64]
     others: NDArray[np.uint32]
     unfrozen: NDArray[np.float64]
@@ -166,22 +201,61 @@ class Filling(NamedTuple):
     full_at: NDArray[np.float64]
 
 
+class Filling(NamedTuple):
+    """One of the two fillings, with a name for each of its rows."""
+
+    growth: Growth
+    wants: NDArray[np.float64]  #: by slot, as is `free`
+    free: NDArray[np.float64]
+    available: NDArray[np.float64]  #: by link, as is `dust`
+    dust: NDArray[np.float64]
+    order: NDArray[np.int64]  #: of slots, coflow by coflow
+
+
 @inlined
-def state_of(coflows, slots, runs, flows, by_flow, paths, share, others, links):
+def filling_of(engine, which):
+    """Return one of the fillings, `IN_QUEUE` or `REST`."""
+    by_slot, own = engine.by_slot, engine.fillings[which]
+    return Filling(Growth(engine.slots, engine.share, engine.others, by_slot[UNFROZEN],
+                          by_slot[FILL_LEFT], own[LEVEL]),
+                   own[WANTS], own[FREE], engine.by_link[which], engine.by_link[DUST_LEFT],
+                   engine.lists[which])
+
+
+@inlined
+def moving(engine):
+    """Return the coflows that may send."""
+    return engine.lists[MOVING, :engine.status[0].moving]
+
+
+@inlined
+def slots_of(coflow):
+    """Return the numbers of a coflow's slots."""
+    return range(coflow.slot, coflow.slot + coflow.slots)
+
+
+@inlined
+def runs_of(engine, coflow):
+    """Return a coflow's runs."""
+    return engine.runs[coflow.run:coflow.run + coflow.runs]
+
+
+@inlined
+def state_of(coflows, slots, runs, flows, path, member, share, others, links):
     """Return the state of an engine with these arrays, and others that are as large."""
     count, width = len(slots), max(len(slots), len(coflows))
     return PriorityState(
-        np.zeros(1, STATUS), coflows, slots, runs, flows, by_flow, paths, share, others,
-        np.zeros((_BY_SLOT, count)), np.zeros((_BY_LINK, links + 1)),
-        np.empty((_LISTS, width), np.int64), np.empty((3, len(coflows) + 1, INSTANTS)),
-        np.empty((2, INSTANTS, count)))
+        np.zeros(1, STATUS), coflows, slots, runs, flows, np.zeros(len(flows)),
+        np.zeros(len(flows)), np.zeros(len(flows)), path, member, share, others,
+        np.empty((2, PAST + INSTANTS, count)), np.zeros((_BY_SLOT, count)),
+        np.zeros((_BY_LINK, links + 1)), np.empty((_LISTS, width), np.int64),
+        np.empty((3, len(coflows) + 1, INSTANTS)))
 
 
 def no_flows() -> PriorityState:
     """Return an engine without flows, for use before the first real one exists."""
-    state = state_of.py_func(
-        np.zeros(0, SERVED), np.zeros(1, SLOT), np.zeros(0, RUN), np.zeros(0, FLOW_SERVED),
-        np.zeros((3, 0)), np.zeros((2, 0, 1), np.uint32), np.zeros(0),
-        np.zeros((0, 1), np.uint32), 0)
+    paths = np.zeros((0, 1), np.uint32)
+    state = state_of.py_func(np.zeros(0, COFLOW_SERVED), np.zeros(1, SLOT), np.zeros(0, RUN),
+                             np.zeros(0, FLOW_SERVED), paths, paths, np.zeros(0), paths, 0)
     state.status["admitted"] = 1
     return state

@@ -275,6 +275,7 @@ def next_finishes(coflows, flows, in_step):
 
 @in_place
 def _overloaded(used, capacity):
+    """Return the first link that is overloaded, -1 if none is."""
     for link in range(len(used)):
         if used[link] > capacity[link] * (1.0 + DUST):
             return link
@@ -430,18 +431,18 @@ def copy_in(arrays, used, coflows, parts):
     """
     flows, hops, loads = arrays
     flow, hop, load = used
-    copy_rows(flows, flow, parts[0], 0, len(parts[0]))
-    copy_rows(hops, hop, parts[1], 0, len(parts[1]))
-    copy_rows(loads, load, parts[2], 0, len(parts[2]))
-    for k in range(len(parts[0])):
+    copy_rows(flows, flow, parts.flows, 0, len(parts.flows))
+    copy_rows(hops, hop, parts.hops, 0, len(parts.hops))
+    copy_rows(loads, load, parts.loads, 0, len(parts.loads))
+    for k in range(len(parts.flows)):
         flows[flow + k].hop += hop
     for c in range(len(coflows)):
         coflows[c].flow += flow
         coflows[c].hop += hop
         coflows[c].load += load
-    used[0] += len(parts[0])
-    used[1] += len(parts[1])
-    used[2] += len(parts[2])
+    used[0] += len(parts.flows)
+    used[1] += len(parts.hops)
+    used[2] += len(parts.loads)
 
 
 @inlined
@@ -528,19 +529,19 @@ def reroute(rows, places, arrays, used, demands, parts):
     changed = 0
     for k in range(len(places)):
         row, its = rows[places[k]], demands[k]
-        if _same_links(row, hops, its, parts[1]):
+        if _same_links(row, hops, its, parts.hops):
             continue
         changed += 1
         hop, load = used[1], used[2]
         row.reach = 0.0
         for f in range(row.flows):
-            own, other = flows[row.flow + f], parts[0][its.flow + f]
+            own, other = flows[row.flow + f], parts.flows[its.flow + f]
             if own.remaining > 0.0:  # what was sent arrives on the path on which it was
                 own.latency = other.latency
             row.reach = max(row.reach, own.latency)
             own.hop, own.hops = other.hop - its.hop + hop, other.hops
-        copy_rows(hops, hop, parts[1], its.hop, its.hops)
-        copy_rows(loads, load, parts[2], its.load, its.loads)
+        copy_rows(hops, hop, parts.hops, its.hop, its.hops)
+        copy_rows(loads, load, parts.loads, its.load, its.loads)
         row.hop, row.hops, row.load, row.loads = hop, its.hops, load, its.loads
         row.max_hops, row.fresh = its.max_hops, 0
         used[1] += its.hops
@@ -564,20 +565,20 @@ def copy_in_place(coflows, arrays, new):
     """Copy the segments of coflows to the same places in new arrays."""
     for c in range(len(coflows)):
         row = coflows[c]
-        copy_rows(new[0], row.flow, arrays[0], row.flow, row.flows)
-        copy_rows(new[1], row.hop, arrays[1], row.hop, row.hops)
-        copy_rows(new[2], row.load, arrays[2], row.load, row.loads)
+        copy_rows(new.flows, row.flow, arrays.flows, row.flow, row.flows)
+        copy_rows(new.hops, row.hop, arrays.hops, row.hop, row.hops)
+        copy_rows(new.loads, row.load, arrays.loads, row.load, row.loads)
 
 
 @in_place
 def copy_segments(row, arrays, new, used):
     """Copy a coflow's segments to the free part of other arrays, and point its row to them."""
     flow, hop, load = used
-    copy_rows(new[0], flow, arrays[0], row.flow, row.flows)
-    copy_rows(new[1], hop, arrays[1], row.hop, row.hops)
-    copy_rows(new[2], load, arrays[2], row.load, row.loads)
+    copy_rows(new.flows, flow, arrays.flows, row.flow, row.flows)
+    copy_rows(new.hops, hop, arrays.hops, row.hop, row.hops)
+    copy_rows(new.loads, load, arrays.loads, row.load, row.loads)
     for k in range(flow, flow + row.flows):
-        new[0][k].hop += hop - row.hop
+        new.flows[k].hop += hop - row.hop
     row.flow, row.hop, row.load = flow, hop, load
     used[0] += row.flows
     used[1] += row.hops

@@ -435,13 +435,14 @@ def _find_end(engine, coflows, loop):
 
 @inlined
 def _limit_in(engine):
+    """Return in how many seconds the rule must be called again; see `loop.limit_in`."""
     return engine.rule.form[0].wakes_in
 
 
 @in_place
 def _advance(_engine, coflows, arrays, _capacity, dt, now, slack, loop, finished, carried):
     """Move bytes for `dt` seconds; see `loop.advance`."""
-    advance_in_step(coflows, arrays[2], dt, now, slack, carried)
+    advance_in_step(coflows, arrays.loads, dt, now, slack, carried)
     loop.finished = 0
     for c in range(len(coflows)):
         if coflows[c].open == 0:

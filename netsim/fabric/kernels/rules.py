@@ -71,26 +71,24 @@ SEQUENCE, QUEUE, SEEN, SPARE = range(4)
 WRITTEN, INITIAL = range(2)
 
 #: How to interpret the order of a rule, and where it stands.
-#:
-#: - most: the initial value of ``RuleOutput.most``
-#: - by_place: whether shares are listed in the order of service
-#: - stretch: `UNSTRETCHED`, `ALL` or `OTHERS`
-#: - by_job: whether ties go by job, rather than by the time at which coflows became valid
-#: - merges: whether keys that differ only by rounding errors count as equal
-#: - primary, backfill: of a rule that serves coflows in order, flow by flow, the first pass and how
-#:   the rest is allocated, as numbered in `priority_state`
-#: - queues, notes: how many there are
-#: - check: whether to check shares
-#: - answered: whether a policy that is asked in Python has filled in the next decision
-#: - seen: how many coflows there were at the last decision
-#: - time: the one that the rule reads; ``wakes_in``: seconds until it must be called again, even
-#:   if nothing happens
-#: - field, place: of an invalid answer, the field of `RuleOutput` and the place in it
-RULE = row_type([("most", "f8"), ("by_place", "i8"), ("stretch", "i8"), ("by_job", "i8"),
-                 ("merges", "i8"), ("primary", "i8"), ("backfill", "i8"), ("queues", "i8"),
-                 ("notes", "i8"), ("check", "i8"), ("answered", "i8"),
-                 ("seen", "i8"), ("time", "f8"), ("wakes_in", "f8"), ("field", "i8"),
-                 ("place", "i8")])
+RULE = row_type([
+    ("most", "f8"),  # the initial value of ``RuleOutput.most``
+    ("by_place", "i8"),  # whether shares are listed in the order of service
+    ("stretch", "i8"),  # `UNSTRETCHED`, `ALL` or `OTHERS`
+    ("by_job", "i8"),  # whether ties go by job, not by the time at which coflows became valid
+    ("merges", "i8"),  # whether keys that differ only by rounding errors count as equal
+    ("primary", "i8"),  # if it serves coflows in order, the first pass, as in `priority_state`
+    ("backfill", "i8"),  # and how the rest is allocated
+    ("queues", "i8"),  # how many there are
+    ("notes", "i8"),  # how many there are
+    ("check", "i8"),  # whether to check shares
+    ("answered", "i8"),  # whether a policy asked in Python has filled in the next decision
+    ("seen", "i8"),  # how many coflows there were at the last decision
+    ("time", "f8"),  # the one that the rule reads, in seconds
+    ("wakes_in", "f8"),  # in so many seconds it must be called again, even if nothing happens
+    ("field", "i8"),  # of an invalid answer: the field of `RuleOutput`
+    ("place", "i8"),  # and the place in it
+])
 
 #: Whether a rule is told the time, and the columns of `COFLOWS` and `JOBS` that it reads. It may
 #: always read the job of a coflow, whatever it says here. The names are those of `FabricView`.
