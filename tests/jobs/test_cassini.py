@@ -24,6 +24,22 @@ def test_two_jobs_of_vgg16():
     assert found.circle_s == pytest.approx(0.255)
 
 
+def test_phases_are_quantities():
+    written = phases("255ms", ("141ms", 0.255, "50Gbps"))
+    parsed = phases(0.255, (0.141, 0.255, 6.25e9))
+    assert compatibility([written] * 2, "50Gbps").shifts_s.tolist() == (
+        compatibility([parsed] * 2, 6.25e9).shifts_s.tolist())
+
+
+@pytest.mark.parametrize(("job", "message"), [
+    (phases("255MB", (0, 1, 1)), "255MB"), (phases(1.0, (0, 1)), "begin, end, rate"),
+    (phases(1.0, (0, 1, "1ms")), "rate of a phase"), (phases(1.0, (1, 0.5, 1.0)), "end of a phase"),
+    (phases(0.0), "take some time"), (5, "must be Phases")])
+def test_phases_that_are_none(job, message):
+    with pytest.raises(InputError, match=message):
+        compatibility([job], 1.0)
+
+
 def test_the_common_circle_of_the_paper():
     """Iterations of 40 and 60 ms: a circle of 120, on which they turn three times and twice."""
     pair = [phases(0.04, (0, 0.01, 1.0)), phases(0.06, (0, 0.01, 1.0))]
