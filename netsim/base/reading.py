@@ -193,7 +193,7 @@ class NumberRange(NamedTuple):
 #: Weights and deadlines.
 POSITIVE = NumberRange(least=1e-18)
 
-_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_WHOLE = re.compile(r"\s*[+-]?\d{1,18}\s*", re.ASCII)
 
 _MOST = 1e100  # as of quantities with units
 
@@ -203,7 +203,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECAS
 def whole_of(word: str, what: str, refuse: Callable[[str], NoReturn], least: int,
              most: int | None = None) -> int:
     """Parse a word, perhaps between spaces, as a whole number from `least` to `most`."""
-    value = int(word) if _WHOLE.fullmatch(word.strip()) else None
+    value = int(word) if _WHOLE.fullmatch(word) else None
     if value is None or value < least or (most is not None and value > most):
         allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
         refuse(f"{what} must be a whole number {allowed}, not {word!r}")
