@@ -100,6 +100,12 @@ def open_text(path: str | Path, newline: str | None = None) -> TextIO:
     return io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig", newline=newline)
 
 
+def suffix_of(path: str | Path) -> str:
+    """Return the suffix of a file, before that of gzip."""
+    path = Path(path)
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix
+
+
 def open_bytes(path: str | Path) -> BinaryIO:
     """Open a file for reading bytes."""
     return open(_allowed(path), "rb")

@@ -19,6 +19,7 @@ from netsim.cli.options import (
     format_options,
     quiet_option,
     split_at_commas,
+    tell_replaced,
     with_plugins,
 )
 
@@ -183,6 +184,7 @@ def calibrate(measured: tuple[str, ...], network: str, out: str | None, collecti
         found = fit(measured, network, collective=collective, ranks=ranks, per_server=per_server,
                     algorithm=algorithm)
     path = out or f"{Path(network).stem}-calibrated.toml"
+    tell_replaced(path, "--out")
     found.save(path)
     if as_json:
         tables = {name: table.astype(object).where(table.notna(), None).to_dict("records")
@@ -224,7 +226,7 @@ def _print_calibration(found: Calibration) -> None:
                  "ratio": [f"{ratio:.2f}" for ratio in rows["ratio"]],
                  "": ["held out" if out else "" for out in rows["held_out"]]}, texts=2)
     echo("" if every == 1 else
-         f"\n(every {every}th of {len(found.rows):,} points, and the worst of those held out; "
+         f"\n(one in {every} of {len(found.rows):,} points, and the worst of those held out; "
          "--json has all)\n")
     print_table({"sizes": list(errors["sizes"]),
                  "fitted\npoints": [str(count) for count in errors["fitted"]],

@@ -39,8 +39,8 @@ def choose_paths(network: Topology | str | Path, workload: Workload | str | Path
     Jobs choose in order of falling GPU intensity, each for its pairs in order of falling bytes. Of
     the equal-cost paths that 64 keys of ECMP find, a pair takes the one whose busiest link is used
     least by pairs that have chosen; if several are equal, the second busiest link decides, and so
-    on. A pair that several jobs use has the path of the first. If a link fails, its pairs take
-    other shortest paths.
+    on. A pair that several jobs use has the path of the first, and no other: if a link of it fails,
+    its flows wait.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def choose_paths(network: Topology | str | Path, workload: Workload | str | Path
     Raises
     ------
     InputError
-        If flows of the network have no choice among paths.
+        If the network chooses paths in another way than by ECMP, or has paths of its own.
     """
     network = as_network(network)
     if not (isinstance(network, GraphTopology) and network.routing == "ecmp"

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.brief import brief
-from netsim.base.files import read_text
 from netsim.base.limits import check_limit
+from netsim.base.reading import read_text
 from netsim.base.streams import stream
 from netsim.base.values import (
     as_flag,
@@ -108,8 +108,8 @@ class ExpertLoad:
             try:
                 text = read_text(path)
                 object.__setattr__(self, "_table", _read(path, text))
-            except (OSError, UnicodeDecodeError, csv.Error) as error:
-                raise InputError(f"expert_load: {path} cannot be read: {error}", "file") from error
+            except csv.Error as error:
+                raise InputError(f"{path}: not a table: {error}", "file") from error
             object.__setattr__(self, "_digest", sha256(text.encode()).hexdigest())
 
     @classmethod

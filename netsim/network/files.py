@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.base.files import ready_made_folder
+from netsim.base.files import ready_made_folder, suffix_of
 from netsim.base.json_tree import parse_json
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
@@ -108,7 +108,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
                          f"a {kind!r}; build a network of another kind, as netsim.ring does",
                          "kind")
     # The keys of an instance name the unit of its capacities, so that low rates are no mistake.
-    has_units = path.suffix == ".json" and kind == "big-switch" and not _RATES & changes.keys()
+    has_units = suffix_of(path) == ".json" and kind == "big-switch" and not _RATES & changes.keys()
     try:
         with in_file(path), question_units(False) if has_units else nullcontext():
             network = make_network(kind, **description | changes)
@@ -128,7 +128,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
 def network_description(source: str | Path) -> tuple[Path, dict[str, Any]]:
     """Return the file of a network, and its ``kind`` and options; see `read_network`."""
     path = Path(as_path(source, "source"))
-    if path.suffix not in (".toml", *GRAPH_SUFFIXES, *_KINDS):
+    if suffix_of(path) not in (".toml", *GRAPH_SUFFIXES, *_KINDS):
         path = ready_made_folder("topologies") / f"{source}.toml"
         if not path.is_file():
             raise UnknownNameError("network", str(source), ready_made(), key="source")
@@ -162,12 +162,13 @@ def changed_name(name: str, changes: Mapping[str, Any]) -> str:
 
 def _describe(path: Path) -> dict[str, Any]:
     """Read the kind and the options of a network from a file."""
-    if path.suffix in (".graphml", ".gml"):
+    suffix = suffix_of(path)
+    if suffix in (".graphml", ".gml"):
         return {"kind": "graph", "file": path}
-    if path.suffix in _KINDS:
-        of_simgrid = path.suffix == ".xml" and root_name(path) == "platform"
-        return {"kind": "simgrid" if of_simgrid else _KINDS[path.suffix], "file": path}
-    if path.suffix == ".json":
+    if suffix in _KINDS:
+        of_simgrid = suffix == ".xml" and root_name(path) == "platform"
+        return {"kind": "simgrid" if of_simgrid else _KINDS[suffix], "file": path}
+    if suffix == ".json":
         instance = parse_json(read_text(path), path)
         if isinstance(instance, Mapping) and "nodes" in instance and "hosts" not in instance:
             return {"kind": "graph", "file": path}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
+from netsim.base.files import suffix_of
 from netsim.base.json_tree import parse_json
 from netsim.base.lazy import nx
 from netsim.base.reading import in_file, read_text
@@ -43,9 +44,10 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
         If the file cannot be read, or does not describe a network.
     """
     path = Path(as_path(file, "file"))
-    if path.suffix not in _PARSERS:
-        raise UnknownNameError("suffix of a graph's file", path.suffix, _PARSERS, key="file")
-    parsed = _PARSERS[path.suffix](read_text(path), path)
+    suffix = suffix_of(path)
+    if suffix not in _PARSERS:
+        raise UnknownNameError("suffix of a graph's file", suffix, _PARSERS, key="file")
+    parsed = _PARSERS[suffix](read_text(path), path)
     with in_file(path):
         return from_networkx(parsed, hosts=hosts, capacity=capacity, attribute=attribute,
                              unit=unit, directed=directed, routing=routing, paths=paths,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from netsim.base.files import suffix_of
 from netsim.base.json_tree import parse_json
 from netsim.base.limits import check_limit
 from netsim.base.reading import in_file, read_text
 from netsim.base.units import Quantity, parse_rate
 from netsim.base.values import about, as_flag, as_name, as_path, is_number, is_whole
-from netsim.errors import MissingExtraError, TraceError, unknown_name
+from netsim.errors import MissingExtraError, NetsimWarning, TraceError, unknown_name
 from netsim.network.graph import GraphTopology
 from netsim.network.simulators import Cable, cabled
 from netsim.network.wired import takes_wire
@@ -23,6 +25,10 @@ from netsim.network.wired import takes_wire
 _RATES = {"gigabits_per_second": 1.25e8, "gigabytes_per_second": 1e9}
 
 _TIMES = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+#: The keys of a link's tables.
+_OF_LINKS = {"physical": ("bandwidth", "latency"), "latency": ("choice", *_TIMES),
+             "bandwidth": ("choice", *_RATES, "gigatransfers_per_second")}
 
 _SCHEMES = ("one2one", "many2many")
 
@@ -165,6 +171,11 @@ class Infrastructure:
                 edge.limit("cables", len(ones) * len(others), "scheme")
                 pairs: Iterable[tuple[str, str]] = product(ones, others)
             else:
+                if len(ones) != len(others):
+                    warnings.warn(NetsimWarning(
+                        f"{edge.path}: {edge.where}scheme: one2one of {len(ones)} and "
+                        f"{len(others)} nodes links the first {min(len(ones), len(others))} "
+                        "alone"), stacklevel=2)
                 pairs = zip(ones, others, strict=False)
             yield from ((one, other, rate, latency) for one, other in pairs if one != other)
 
@@ -239,6 +250,9 @@ def _quantity(link: _Table, key: str, units: Mapping[str, float], least: float) 
         if link.fields.get(field) is None:
             return None
         link = link.table(field)
+        for name in link.fields:
+            if name not in _OF_LINKS[field]:
+                link.refuse(name, f": {unknown_name('key', name, _OF_LINKS[field])}")
     unit = link.fields.get("choice", next((each for each in units if each in link.fields), None))
     if unit not in tuple(units) or unit not in link.fields:
         return None
@@ -274,7 +288,7 @@ def _inside(made: Infrastructure, hosts: Sequence[str], path: Path
 def _read(path: Path) -> Any:
     """Read a document in JSON or YAML."""
     text = read_text(path)
-    if path.suffix.lower() not in (".yaml", ".yml"):
+    if suffix_of(path).lower() not in (".yaml", ".yml"):
         return parse_json(text, path)
     if find_spec("yaml") is None:
         raise MissingExtraError("PyYAML", "yaml")

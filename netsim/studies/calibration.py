@@ -125,8 +125,11 @@ def inline(pattern: Mapping[str, Any]) -> str:
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: str(value.resolve()) if isinstance(value, Path) else value
-            for name, value in options.items() if value is not None}
+    """Return options as a file has them: whole paths, and launches with their unit."""
+    found = {name: str(value.resolve()) if isinstance(value, Path) else value
+             for name, value in options.items() if value is not None}
+    return found | {"protocols": [{**each, "launch": f"{each['launch']}s"}
+                                  for each in options["protocols"]]}
 
 
 def _made(description: Mapping[str, Any]) -> Topology:

@@ -61,6 +61,8 @@ class _Fit:
                            for key in self.keys])
         base = self.residuals(found)
         step = np.maximum(np.abs(values) * 1e-4, 1e-6)
+        fractions = np.array([key.field in _FRACTIONS for key in self.keys])
+        step = np.where(fractions | (values >= step), step, -step)  # no time is below 0
         effects = np.column_stack([
             (base - self.residuals(self.with_values(values - step * (np.arange(len(values)) == k))))
             / step[k] for k in range(len(values))])
@@ -142,6 +144,8 @@ def fit_all(points: Sequence[Points], upto: Sequence[float] = (), final: bool = 
     if final:
         fit.keys = [key for key, error in fit.errors(found).items()
                     if error <= _UNSURE * max(found[key], _SHORT)]
+        if Key("launch", 0) not in fit.keys:
+            fit.start.launch[0] = 0.0
         cost, found = fit.run()
         errors = fit.errors(found)
         for k in range(1, len(upto) + 1):  # one that does not show is as long as the one before

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.brief import brief
+from netsim.base.files import suffix_of
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
 from netsim.base.reading import Problem, TraceProblemsError
@@ -334,7 +335,7 @@ def _inferred(path: Path | None, options: Mapping[str, Any]) -> str:
         raise InputError(f"give a file, a ready-made workload's name, or a format: {listed}")
     if path.name.lower().endswith(_OF_KINETO):
         return "kineto"
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = suffix_of(path).lower()
     if suffix not in SUFFIXES:
         _refuse_unknown(path, header_of(path), table=False)
         raise InputError(f"{path}: no format has the suffix {path.suffix!r}; give one of: "

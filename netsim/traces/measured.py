@@ -124,7 +124,7 @@ def read_measured(path: str | Path, *, collective: str | None = None, ranks: int
     found = [_measurement(path, run, collective, servers) for run in _outputs(path, text)]
     if not found:
         raise TraceError("has neither a table of nccl-tests nor the header of a CSV file with "
-                         f" {', '.join(_COLLECTIVES)} or {', '.join(_FLOWS)}", path)
+                         f"{', '.join(_COLLECTIVES)} or {', '.join(_FLOWS)}", path)
     return found
 
 

@@ -308,13 +308,13 @@ def test_a_file_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("", "must have a header"), ("expert,1\n0,1\n", "must have a header"),
+    ("", "the file is empty"), ("expert,1\n0,1\n", "must have a header"),
     ("layer,a\n", "must have a header"), ("layer,a\n0,x\n", "line 2 must be numbers, not '0,x'"),
     ("layer,a,b\n0,1\n", "line 2 has 2 values, and the header 3"),
     ("layer,a\n0,-1\n", "line 2 must have tokens or shares"), ("layer,a\n0,0\n", "not only 0"),
     ("layer,a\n0,nan\n", "must have tokens"), ("layer,a,b\n0,1,inf\n", "line 2 must have tokens"),
     ("layer,a\n0,1\n\n1,0\n", "line 4 must have tokens"), ("layer,a\n0.5,1\n", "must be numbers"),
-    ("layer," + "a" * 200_000 + "\n0,1\n", "cannot be read: field larger than field limit"),
+    ("layer," + "a" * 200_000 + "\n0,1\n", "not a table: field larger than field limit"),
     ("iteration,layer,a\n" + "".join(f"{k},0,1\n" for k in range(1, 99)), "not 1, 2, .*, 10$"),
     ("layer,a\n0,1\n0,2\n", "line 3 repeats layer 0"),
     ("iteration,layer,a\n1,0,1\n", "the iterations 0, 1, ..., not 1")])

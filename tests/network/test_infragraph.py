@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from netsim.errors import InputError, MissingExtraError, TraceError
+from netsim.errors import InputError, MissingExtraError, NetsimWarning, TraceError
 from netsim.network import read_network
 
 
@@ -109,7 +109,8 @@ def test_other_hosts(read):
 
 def test_a_slice_with_a_step(read):
     where = ["edges", 0, "ep2", "component"]
-    net = read(changed(where, "port[0:6:2]"))
+    with pytest.warns(NetsimWarning, match=r"edges\[0\].scheme: one2one of 4 and 3 nodes links"):
+        net = read(changed(where, "port[0:6:2]"))
     assert net.link("host.1.card.0.port.0->leaf.0.port.4")
 
 
@@ -194,6 +195,9 @@ def test_yaml_without_its_package(tmp_path, monkeypatch):
      r"links\[0\].physical.bandwidth.gigabits_per_second must be a number from 1e-18 to 1e18, no"),
     (["links", 0, "physical", "latency", "us"], "1",
      r"links\[0\].physical.latency.us must be a number from 0 to 1e18, not '1'"),
+    (["links", 0, "physical", "latency"], {"uss": 1},
+     r"links\[0\].physical.latency.uss: unknown key 'uss' .did you mean 'us'"),
+    (["links", 0, "physical"], {"latncy": {"us": 1}}, "unknown key 'latncy' .did you mean"),
 ])
 def test_what_is_refused(read, tmp_path, where, value, message):
     with pytest.raises(TraceError, match=message) as refused:

@@ -1,5 +1,6 @@
 """Networks of htsim, the HPCC simulator and NCCL: what they amount to, and what is refused."""
 
+import gzip
 import warnings
 
 import numpy as np
@@ -367,3 +368,20 @@ def test_in_descriptions_experiments_and_on_the_command_line(written, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert netsim.simulate(path, flows).jobs["finish_s"].iloc[0] > 0
+
+
+@pytest.mark.parametrize("suffix", ["toml", "topo", "json"])
+def test_files_compressed_by_gzip(tmp_path, suffix):
+    """They are told by the suffix before, and their content."""
+    texts = {"toml": 'kind = "ring"\nhosts = 4\ncapacity = "1Gbps"\n',
+             "topo": "Nodes 4\nPodsize 4\nTiers 2\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 2\n"
+                     "Radix_Up 2\nDownlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 100\n"
+                     "Radix_Down 2\nDownlink_Latency_ns 1000\n",
+             "json": '{"nodes": [{"id": "a"}, {"id": "s"}, {"id": "b"}], "links": ['
+                     '{"source": "a", "target": "s", "capacity": "1Gbps"}, '
+                     '{"source": "s", "target": "b", "capacity": "1Gbps"}]}'}
+    plain, packed = tmp_path / f"net.{suffix}", tmp_path / f"net.{suffix}.gz"
+    plain.write_text(texts[suffix])
+    packed.write_bytes(gzip.compress(texts[suffix].encode()))
+    expected, found = netsim.read_network(plain), netsim.read_network(packed)
+    assert (found.hosts, found.link_names) == (expected.hosts, expected.link_names)

@@ -199,6 +199,28 @@ def test_few_small_sizes_say_nothing_of_rates(tmp_path):
     assert (found.network.wire.efficiency == 1).all()
 
 
+@pytest.mark.parametrize(("first", "noise"), [(22, 0.02), (24, 0.05)])
+def test_large_sizes_say_nothing_of_launches(tmp_path, first, noise):
+    """From 4 or 16 MiB on, the launch is 0, and the efficiency that of the times."""
+    sizes = 2.0 ** np.arange(first, 34)
+    times = ring_times(4, sizes, 0.0, 0.8) * np.exp(
+        noise * np.random.default_rng(1).normal(size=len(sizes)))
+    found = netsim.calibrate(of(4, sizes, times), network_file(tmp_path, SWITCH))
+    assert found.network.wire.protocols[0].launch == 0
+    assert value(found, "efficiency", "ports") == pytest.approx(0.8, rel=2 * noise)
+    assert found.held_out_error < 3 * noise
+
+
+def test_flows_beside_collectives(tmp_path):
+    """The launch of large all-reduces is at its bound of 0, below which a flow takes none."""
+    sizes = 2.0 ** np.arange(22, 34)
+    flows = Measurement("own", "flows", np.arange(2), sizes, sizes / 40e9, ((0, 1),) * 12,
+                        np.cumsum(sizes) / 4e9)
+    found = netsim.calibrate([flows, of(4, sizes, ring_times(4, sizes, 0.0, 0.8))],
+                             network_file(tmp_path, SWITCH))
+    assert value(found, "efficiency", "ports") == pytest.approx(0.8, rel=1e-2)
+
+
 def test_flows_that_meet(tmp_path):
     """Two flows share a port from 0 to 1 s: simulated, at 0.5 of the rate of 50 GB/s."""
     half = 25e9
@@ -240,6 +262,8 @@ def test_command(tmp_path, monkeypatch):
         assert text in done.output
     assert netsim.read_network("own-calibrated.toml").wire.protocols
     assert (tmp_path / "fit.png").stat().st_size > 10_000
+    assert 'launch = "' in Path("own-calibrated.toml").read_text()
+    assert "own-calibrated.toml exists, and is replaced" in CliRunner().invoke(main, call).output
     told = json.loads(CliRunner().invoke(main, [*call[:-2], "--json", "--out", "b.toml"]).stdout)
     rows = [row for row in told["rows"] if row["held_out"]]
     assert told["held_out_error"] == pytest.approx(

@@ -120,6 +120,9 @@ class TraceExpertLoad(ExpertLoad):
                     if layer.steps[k].kind == "all-to-all" and layer.steps[k].group == "ep"]
                    for k in range(len(COLUMNS))]
         sent = columns[0]
+        if not any(columns):
+            raise TraceError("expert_load: there are no all-to-alls of experts (ALLTOALL_EP)",
+                             file.path)
         if not sent or len(sent) % 2 or columns[1:] != [sent, []]:
             counts = ", ".join(f"{name}: {len(each)}"
                                for name, each in zip(COLUMNS, columns, strict=True))

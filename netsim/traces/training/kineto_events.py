@@ -152,7 +152,10 @@ def read_kineto_file(path: str | Path, *, drop_long: bool = False) -> KinetoTrac
     info = document.get("distributedInfo") if isinstance(document, Mapping) else None
     events = document.get("traceEvents") if isinstance(document, Mapping) else document
     if not isinstance(events, list):
-        raise TraceError(f"has no list of traceEvents{kind_of_json(document)}", path)
+        other = kind_of_json(document)
+        if not other and isinstance(document, Mapping) and "jobs" in document:
+            other = '; it may be a workload of netsim: format = "json"'
+        raise TraceError(f"has no list of traceEvents{other}", path)
     used = EventsByKind(path)
     for index, event in enumerate(events):
         used.add(index, event)
