@@ -51,13 +51,13 @@ def restore_of_nothing(patch):
     """A job that has kept nothing pays as well if it has been preempted before."""
     start = Engine._start
 
-    def as_if_kept(self, job, gpus):
+    def as_if_kept(self, job, gpus, others):
         kept = self.ledger.rows["kept"]
         true = kept[job]
         if job in self.gpus:
             kept[job] = max(true, 1e-300)
         try:
-            start(self, job, gpus)
+            start(self, job, gpus, others)
         finally:
             kept[job] = true
 

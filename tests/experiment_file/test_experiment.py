@@ -69,7 +69,7 @@ WRONG = [
      "network.kind: unknown topology 'big-swich' (did you mean 'big-switch'?)"),
     ({"network": {"kind": "big-switch"}}, "network.kind: topology 'big-switch' needs: hosts"),
     ({"network": {"kind": "big-switch", "file": "x.toml"}}, "network.file: give either kind or"),
-    ({"network": {"file": "nowhere.toml"}}, "network.file: nowhere.toml: cannot be read: No such"),
+    ({"network": {"file": "nowhere.toml"}}, "network.file: nowhere.toml: no such file"),
     ({"network": {"name": "parrot-fig2", "capacity": "10Gbq"}},
      "network.capacity: "),
     ({"network": {"kind": "big-switch", "hosts": 2, "capacity": "0Gbps"}},
