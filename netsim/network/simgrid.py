@@ -199,6 +199,8 @@ class Platform:
             zone.join(self._point(element, "id", zone), [up.up], [down.down])
         elif kind == "cabinet":
             self._add_row(element, zone)
+        elif next(zone.element.named("backbone")) is not element:
+            element.refuse("a zone has one <backbone>")
         else:
             self._add_backbone(element, zone, element.text("id"), "bandwidth", "latency")
 

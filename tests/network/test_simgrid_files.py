@@ -163,6 +163,11 @@ def test_limiters(read):
     assert net.capacity[net.link("left_link_0_limiter")] == 3e6
 
 
+def test_a_cluster_has_one_backbone(read):
+    with pytest.raises(TraceError, match="a zone has one <backbone>"):
+        read(CLUSTER.replace("<backbone", '<backbone id="b2" bandwidth="1MBps"/> <backbone', 1))
+
+
 def test_what_comes_before_the_declaration(read):
     """SimGrid's parser takes it; lines are counted as in the file."""
     net = read("\n<!-- five hosts -->\n" + NESTED)
