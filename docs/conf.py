@@ -58,9 +58,20 @@ def split_attributes(app, what, name, obj, options, lines):
         "\n".join(lines)).split("\n")
 
 
+def summarise(app, docname, source):
+    """Let each page of the reference list its names, below what it says of itself."""
+    if docname.startswith("api/"):
+        names = re.findall(r"auto(?:class|function):: (\S+)", source[0])
+        title, what, rest = source[0].split("\n\n", 2)
+        summary = "\n".join(["```{eval-rst}", ".. autosummary::", "   :nosignatures:", "",
+                             *(f"   {name}" for name in names), "```"])
+        source[0] = "\n\n".join([title, what, summary, rest])
+
+
 def setup(app):
-    """Write formulas as MathML, and an entry for each attribute."""
+    """Write formulas as MathML, an entry for each attribute, and summaries of the reference."""
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
+    app.connect("source-read", summarise)
     app.connect("autodoc-process-docstring", split_attributes, priority=600)  # after napoleon
 
 
