@@ -76,7 +76,7 @@ SMALLER = {
                             ("leaf=16", "leaf=4"), (' == "1.542 s"', "")],
     "docs/write-an-allocator.md": [
         (f"check_allocator({policy})", f"check_allocator({policy}, examples=12)") for policy in (
-            "ByPriority", "LeastAttainedTwice", "ShortestUnlessLate()", "OnePartEach()")],
+            "ByPriority", "LeastAttainedTwice", "OnePartEach()")],
     "docs/write-a-scheduler.md": [("examples=20", "examples=5"),
                                   ("check_scheduler(LeastWorkFirst())",
                                    "check_scheduler(LeastWorkFirst(), examples=8)"),
