@@ -178,6 +178,25 @@ def test_gzip_changes_nothing(format):
     assert reader(folder) == without
 
 
+@pytest.mark.parametrize(("name", "content", "options"), [
+    ("x.cm", "Nodes 2\nConnections 1\n0->1 start 0 size 8\n", {}),
+    ("flows.csv", "src,dst,bytes\n0,1,8\n", {}),
+    ("w.toml", 'format = "synthetic"\njobs = 3\n', {}),
+    ("i.json", INSTANCE, {"format": "json"}),
+    *((name, (WORKLOADS / name).read_text(), {}) for name in ("coflow-sample.txt",
+                                                              "tiresias-sample.csv")),
+    ("jobs.swf", (CLUSTER / "jobs.swf").read_text(), {"train": 0}),
+])
+def test_gzip_does_not_change_the_name_of_a_workload(tmp_path, name, content, options):
+    plain, packed = tmp_path / name, tmp_path / f"{name}.gz"
+    plain.write_text(content)
+    packed.write_bytes(gzip.compress(content.encode(), mtime=0))
+    found = netsim.read_workload(plain, **options)
+    assert found.name == plain.stem
+    assert workload(netsim.read_workload(packed, **options)) == workload(found)
+    assert netsim.read_workload(packed, **options).name == found.name
+
+
 def test_a_named_pipe_is_refused_and_not_waited_for(format):
     folder, reader, path = format
     path.unlink()

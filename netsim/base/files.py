@@ -102,8 +102,17 @@ def open_text(path: str | Path, newline: str | None = None) -> TextIO:
 
 def suffix_of(path: str | Path) -> str:
     """Return the suffix of a file, before that of gzip."""
+    return _without_gzip(path).suffix
+
+
+def stem_of(path: str | Path) -> str:
+    """Return the name of a file without its suffix, and without that of gzip."""
+    return _without_gzip(path).stem
+
+
+def _without_gzip(path: str | Path) -> Path:
     path = Path(path)
-    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix
+    return path.with_suffix("") if path.suffix.lower() == ".gz" else path
 
 
 def open_bytes(path: str | Path) -> BinaryIO:

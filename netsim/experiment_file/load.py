@@ -12,7 +12,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.base.files import atomic_write, confined, read_text, ready_made_folder, refusal
+from netsim.base.files import (
+    atomic_write,
+    confined,
+    read_text,
+    ready_made_folder,
+    refusal,
+    stem_of,
+)
 from netsim.base.plugins import parse_named, without_code
 from netsim.base.units import is_digits, parse_value, question_units
 from netsim.base.values import as_list, known_names, plain
@@ -176,7 +183,7 @@ class Draft:
                     problems.append(f"{key}: {file!r} {reason}")
         if problems:
             raise draft.error(problems)
-        keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", path.stem).strip("-.+")[:100]
+        keys.setdefault("name", re.sub(r"[^\w.+-]+", "-", stem_of(path)).strip("-.+")[:100]
                         or "experiment")
         return draft
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.files import stem_of
 from netsim.base.json_tree import Checker, parse_object
 from netsim.base.limits import most, raised_by
 from netsim.base.reading import POSITIVE, NumberRange, TraceProblemsError, read_text
@@ -67,7 +68,7 @@ def read_batsim(path: str | Path, *, seed: int = 0, speed: float | None = None) 
     jobs = _jobs(check, document, speed)
     if check.problems:
         raise TraceProblemsError(check.problems_in(text), path)
-    return Workload(jobs, Path(path).stem, seed=seed)
+    return Workload(jobs, stem_of(path), seed=seed)
 
 
 def _jobs(check: Checker, document: dict[str, Any], speed: float | None) -> list[JobSpec]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.base.files import stem_of
 from netsim.base.limits import check_limit, most, raised_by
 from netsim.base.reading import NumberRange, Problem, TraceProblemsError, read_text, split_lines
 from netsim.base.streams import stream
@@ -119,7 +120,7 @@ def read_coflow_benchmark(
     hosts = tuple(range(ports))
     jobs = [_job(rows[k:k + links], hosts, unit, arrival_scale, due)
             for k in range(0, len(rows), links)]
-    return Workload(jobs, Path(path).stem, seed=seed)
+    return Workload(jobs, stem_of(path), seed=seed)
 
 
 def scaled(value: Decimal, factor: Decimal, divisor: int) -> float:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import stem_of
 from netsim.base.reading import Problem, TraceProblemsError, read_text, require_file
 from netsim.base.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
 from netsim.base.values import as_name, plain
@@ -95,12 +96,13 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     table = _parquet(path) if text is None else _csv(text, path)
     if unknown := _of_other_names(path, table, columns):
         raise unknown
-    owner = f"workload {path.stem!r}"
+    name = stem_of(path)
+    owner = f"workload {name!r}"
     try:
         names = column_names(table, columns, owner)
-        made = _workload(table, names, endpoints, path.stem, seed)
+        made = _workload(table, names, endpoints, name, seed)
     except RowError as error:
-        read = partial(_workload, names=names, endpoints=endpoints, name=path.stem, seed=seed)
+        read = partial(_workload, names=names, endpoints=endpoints, name=name, seed=seed)
         raise TraceProblemsError(_problems(error, table, read, owner, text), path) from error
     except InputError as error:
         raise TraceProblemsError([Problem(None, str(error).removeprefix(f"{owner}: "))], path,
@@ -117,7 +119,7 @@ def columns_of_flows(path: str | Path, **options: Any) -> tuple[dict[str, str], 
     table = _parquet(path) if path.suffix.lower() == ".parquet" else pd.DataFrame(
         columns=header_of(path))
     names = column_names(table, {option: options.get(option, usual) for option, usual
-                                 in _COLUMNS.items()}, f"workload {path.stem!r}")
+                                 in _COLUMNS.items()}, f"workload {stem_of(path)!r}")
     used = {option: name for option, name in names.items() if name is not None}
     return used, [str(name) for name in table.columns if name not in used.values()]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.brief import brief
-from netsim.base.files import suffix_of
+from netsim.base.files import stem_of, suffix_of
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
 from netsim.base.reading import Problem, TraceProblemsError
@@ -258,7 +258,7 @@ def resolve(
     if source is None:
         return _request(None, format, seed, options)
     path = locate(source)
-    if path.suffix.lower() != ".toml":
+    if suffix_of(path).lower() != ".toml":
         return _request(path, format, seed, options)
     table = load_workload_file(path)
     own = {key: value for key, value in table.items() if key not in _OWN_KEYS}
@@ -278,7 +278,7 @@ def resolve(
         data = None if file is None else locate(path.parent / file)
         request = _request(data, declared, table.get("seed") if seed is None else seed,
                            {**own, **options})
-        return replace(request, name=name or path.stem, workload_file=workload_file)
+        return replace(request, name=name or stem_of(path), workload_file=workload_file)
 
 
 def _request(
@@ -439,7 +439,7 @@ def check_trace(path: str | Path, format: str | None = None, **options: Any) -> 
     InputError
         If an argument is invalid.
     """
-    name = format or ("toml" if str(path).endswith(".toml") else "unknown")
+    name = format or ("toml" if str(path).endswith((".toml", ".toml.gz")) else "unknown")
     seed = options.pop("seed", None)
     try:
         request = resolve(path, format, seed, options)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import stem_of
 from netsim.base.json_tree import Checker, parse_object
 from netsim.base.limits import most, raised_by
 from netsim.base.reading import POSITIVE, NumberRange, TraceProblemsError, read_text
@@ -294,7 +295,7 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     if check.found_name:
         check = InstanceChecker(document, by_name=True)
         jobs = _jobs(check, document)
-    name = check.text(document.get("name", Path(path).stem), "name")
+    name = check.text(document.get("name", stem_of(path)), "name")
     if check.problems:
         raise TraceProblemsError(check.problems_in(text), path)
     return Workload(tuple(jobs), name, seed=seed)

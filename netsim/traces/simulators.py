@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.files import stem_of
 from netsim.base.limits import check_limit
 from netsim.base.reading import Line, as_problems, beginning_of, lines_of, require_file
 from netsim.base.units import is_digits
@@ -67,7 +68,7 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
             path.parent / as_path(topology, "topology"))
         rows = _read_rows(path, hosts)
     src, dst, nbytes, start = (np.array(column) for column in zip(*rows, strict=True))
-    return Workload.from_arrays(src, dst, nbytes.astype(np.float64), start, name=path.stem,
+    return Workload.from_arrays(src, dst, nbytes.astype(np.float64), start, name=stem_of(path),
                                 seed=seed)
 
 
@@ -209,7 +210,7 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
             "netsim.traces.read_htsim_failures(file, network)", path), stacklevel=3)
     with as_problems(path):
         jobs = _jobs(matrix, after) if matrix.triggers or after else _columns(matrix)
-    return Workload(jobs, Path(path).stem, seed=seed)
+    return Workload(jobs, stem_of(path), seed=seed)
 
 
 def read_htsim_failures(path: str | Path, network: Topology) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netsim.base.files import write_text
+from netsim.base.files import stem_of, write_text
 from netsim.base.plugins import parse_policy, refuse_code
 from netsim.base.reading import NumberRange, Problem, TraceProblemsError, read_text, split_lines
 from netsim.base.streams import stream
@@ -148,7 +148,7 @@ def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Wo
     rows, problems = parse_tiresias(read_text(path))
     if problems:
         raise TraceProblemsError(problems, path)
-    return build.workload(rows, Path(path).stem, seed)
+    return build.workload(rows, stem_of(path), seed)
 
 
 def parse_tiresias(text: str) -> tuple[list[TiresiasRow], list[Problem]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import re
 import tomllib
@@ -45,6 +46,9 @@ def file(tmp_path: Path) -> Path:
 def test_the_name_is_that_of_the_file_unless_said(file) -> None:
     assert netsim.load_experiment(file).name == "my-experiment"
     assert netsim.load_experiment(str(file), ["name=b"]).name == "b"
+    packed = file.with_name("demo2.toml.gz")
+    packed.write_bytes(gzip.compress(file.read_bytes(), mtime=0))
+    assert netsim.load_experiment(packed).name == "demo2"
 
 
 @pytest.mark.parametrize(("overrides", "where", "value"), [

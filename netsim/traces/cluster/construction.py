@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import stem_of
 from netsim.base.reading import as_problems
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_rate
@@ -155,7 +156,7 @@ class ClusterConstruction:
     def of_file(self, jobs: ClusterJobs, path: str | Path, seed: int = 0) -> TraceWorkload:
         """Make the workload of a file's jobs, named after the file; errors name the file, too."""
         with as_problems(path):
-            return self.workload(jobs, Path(path).stem, seed)
+            return self.workload(jobs, stem_of(path), seed)
 
     def _select(self, jobs: ClusterJobs) -> tuple[NDArray[np.int64], dict[str, int]]:
         """Find the jobs that the options keep, by index, and count those dropped."""

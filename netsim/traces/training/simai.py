@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from netsim.base.files import stem_of
 from netsim.base.limits import check_limit
 from netsim.base.reading import as_problems, require_file
 from netsim.base.units import Quantity
@@ -157,7 +158,8 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                                  "expert_load")
             made = _run_simai(file, ProgramsBuilder(layout, gpus_per_server), layout, machines,
                               simai, pipeline, load)
-    return one_job(made, path.stem, path.stem, iterations, hosts, seed)
+    name = stem_of(path)
+    return one_job(made, name, name, iterations, hosts, seed)
 
 
 @known_names
