@@ -209,6 +209,20 @@ def join(traces: Sequence[RankTrace]) -> Operations:
     return _Joining(traces).operations()
 
 
+def join_copies(trace: RankTrace, ranks: int) -> Programs | None:
+    """Make the programs of ranks that are copies of one; see `join`.
+
+    Their operations are those that `join` makes, with equal ones of all ranks side by side. None if
+    there are no nodes, or if a communication is not one of all ranks, so that copies are not alike.
+    """
+    everyone = frozenset(range(ranks))
+    for node in trace.nodes:
+        if node.kind not in ("compute", "point", "collective") or (
+                node.kind == "collective" and everyone.symmetric_difference(node.members)):
+            return None
+    return _Joining([replace(trace, rank=0)]).programs(ranks) if trace.nodes else None
+
+
 class _Met(NamedTuple):
     """A node that matches nodes of other ranks, and the operation for its start, if any."""
 
@@ -241,11 +255,43 @@ class _Joining:
         """Make the operations of all ranks."""
         if not any(trace.nodes for trace in self._traces):
             raise TraceError("there are no nodes", self._traces[0].path)
+        self._place_all()
+        for (group, members), of_rank in self._groups.items():
+            self._check_group(group, members, of_rank)
+        previous = self._connect()
+        sendings = [_sending_of(*each) for each in self._sendings]
+        try:
+            made = Operations.make(self._rows, self._after, previous, sendings, len(self._traces))
+        except InputError as error:
+            circle = "\n".join(self._circle())
+            raise TraceError(f"ranks wait for each other in a circle:\n{circle}" if circle
+                             else str(error), self._traces[0].path) from error
+        routed, dropped = self._tokens.tolist()
+        return replace(made, until=np.array(self._until, np.int64), turns="number",
+                       tokens=(routed, dropped))
+
+    def programs(self, ranks: int) -> Programs:
+        """Make the operations of ranks that do what the only traced one does, side by side."""
+        self._place_all()
+        own, each, shared = len(self._rows), np.arange(ranks), np.zeros(ranks, np.int64)
+        previous = self._connect()
+        rows = (Row(name, stream, None if rank < 0 else each, seconds, sends,
+                    *((ranks, each) if row < own else (1, shared)))
+                for row, (rank, seconds, sends, stream, name) in enumerate(self._rows))
+        families = (Family(kind, np.array([members]), payload, label)
+                    for kind, members, payload, label, _ in self._sendings)
+        return Programs(tuple(rows), tuple(self._after), tuple(previous), tuple(families), ranks,
+                        tuple(self._until), "number")
+
+    def _place_all(self) -> None:
         for trace in self._traces:
             for node in trace.nodes:
                 self._place(trace.rank, node)
-        for (group, members), of_rank in self._groups.items():
-            self._meet(group, members, of_rank)
+
+    def _connect(self) -> list[tuple[int, int]]:
+        """Make what ranks share, the end and all waits; return those for the last iteration."""
+        for of_rank in self._groups.values():
+            self._meet(of_rank)
         for ends in sorted(self._sends.keys() | self._receives.keys()):
             self._deliver(ends)
         for trace in self._traces:
@@ -255,17 +301,7 @@ class _Joining:
         first, last = self._outside()
         end = self._add(-1, 0.0, -1, "", "end")
         self._after += [(end, each) for each in last]
-        sendings = [_sending_of(*each) for each in self._sendings]
-        try:
-            made = Operations.make(self._rows, self._after, [(each, end) for each in first],
-                                   sendings, len(self._traces))
-        except InputError as error:
-            circle = "\n".join(self._circle())
-            raise TraceError(f"ranks wait for each other in a circle:\n{circle}" if circle
-                             else str(error), self._traces[0].path) from error
-        routed, dropped = self._tokens.tolist()
-        return replace(made, until=np.array(self._until, np.int64), turns="number",
-                       tokens=(routed, dropped))
+        return [(each, end) for each in first]
 
     def _add(self, rank: int, seconds: float, sends: int, stream: str, name: str) -> int:
         self._rows.append((rank, seconds, sends, stream, name))
@@ -308,10 +344,10 @@ class _Joining:
 
     # --- collectives --------------------------------------------------------------------------
 
-    def _meet(self, group: str, members: tuple[int, ...], of_rank: dict[int, list[_Met]]) -> None:
-        """Make the collectives of a group."""
-        for k in range(max(map(len, of_rank.values()))):
-            there = {rank: met[k] for rank, met in of_rank.items() if len(met) > k}
+    def _check_group(self, group: str, members: tuple[int, ...], of_rank: dict[int, list[_Met]]
+                     ) -> None:
+        """Check that all ranks of a group reach its collectives, and mean the same by each."""
+        for k, there in enumerate(_turns(of_rank)):
             missing = [rank for rank in members if rank not in there]
             rank, (node, _) = next(iter(there.items()))
             if missing:
@@ -325,9 +361,14 @@ class _Joining:
                     raise self._traces[other].refuse(
                         f"{own} is collective {k} of {_group(group, members)}: {_what(own)}; on "
                         f"rank {rank} it is {node}: {_what(node)}")
+
+    def _meet(self, of_rank: dict[int, list[_Met]]) -> None:
+        """Make the collectives of a group."""
+        for there in _turns(of_rank):
+            node = next(iter(there.values())).node
             shared = self._add(-1, 0.0, self._sending(node.collective, node), "", node.name)
-            for other, met in there.items():
-                self._share(other, met, shared)
+            for rank, met in there.items():
+                self._share(rank, met, shared)
 
     def _last(self, rank: int, group: str, of_rank: dict[int, list[_Met]]) -> str:
         """Describe the last collective that a rank reached in this group."""
@@ -400,6 +441,12 @@ class _Joining:
         return list(_shortened(said))
 
 
+def _turns(of_rank: dict[int, list[_Met]]) -> Iterator[dict[int, _Met]]:
+    """Yield the first collectives of a group by rank, then the second ones, and so on."""
+    for k in range(max(map(len, of_rank.values()))):
+        yield {rank: met[k] for rank, met in of_rank.items() if len(met) > k}
+
+
 def _sending_of(kind: str, members: tuple[int, ...], payload: int, label: str,
                 exchange: Exchange | None) -> Sending:
     if exchange is None:
@@ -423,81 +470,3 @@ def _group(group: str, members: tuple[int, ...]) -> str:
 
 def _what(node: RankNode) -> str:
     return f"{node.collective} of {node.payload} bytes"
-
-
-# --- copies of one rank --------------------------------------------------------------------
-def join_copies(trace: RankTrace, ranks: int) -> Programs | None:
-    """Make the programs of ranks that are copies of one; see `join`.
-
-    Their operations are those that `join` makes, with equal ones of all ranks side by side. None if
-    there are no nodes, or if a communication is not one of all ranks, so that copies are not alike.
-    """
-    everyone = frozenset(range(ranks))
-    for node in trace.nodes:
-        if node.kind not in ("compute", "point", "collective") or (
-                node.kind == "collective" and everyone.symmetric_difference(node.members)):
-            return None
-    return _Copies(trace, ranks).programs() if trace.nodes else None
-
-
-class _Copies:
-    """Gives each node its rows; those of collectives come last, group by group."""
-
-    def __init__(self, trace: RankTrace, ranks: int) -> None:
-        self._nodes = trace.nodes
-        self._each, self._shared = np.arange(ranks), np.zeros(ranks, np.int64)
-        self._rows: list[Row] = []
-        self._until: list[int] = []
-        self._after: list[tuple[int, int]] = []
-        self._families: dict[tuple[str, tuple[int, ...], int, str], int] = {}
-        self._begins: dict[int, int] = {}
-        self._ends: dict[int, int] = {}
-
-    def programs(self) -> Programs:
-        """Make all operations; an iteration ends when those of all ranks are done."""
-        groups: dict[tuple[str, tuple[int, ...]], list[RankNode]] = {}
-        for node in self._nodes:
-            if node.kind == "collective":
-                groups.setdefault((node.group, node.members), []).append(node)
-            if node.kind != "collective" or node.stream:
-                self._begins[node.id] = self._ends[node.id] = self._on_each(node)
-        for met in groups.values():
-            for node in met:
-                self._meet(node)
-        self._after += [(self._begins[node.id], self._ends[other]) for node in self._nodes
-                        for other in node.after]
-        waits, awaited = (set(side) for side in zip(*self._after, strict=True)
-                          ) if self._after else (set(), set())
-        others = range(len(self._rows))
-        end = self._add(Row("end", "", None, 0.0, -1, 1, self._shared))
-        self._after += [(end, row) for row in others if row not in awaited]
-        return Programs(
-            tuple(self._rows), tuple(self._after),
-            tuple((row, end) for row in others if row not in waits),
-            tuple(Family(kind, np.array([members]), payload, label)
-                  for kind, members, payload, label in self._families),
-            len(self._each), tuple(self._until), "number")
-
-    def _add(self, row: Row) -> int:
-        self._rows.append(row)
-        self._until.append(len(self._until))
-        return len(self._rows) - 1
-
-    def _on_each(self, node: RankNode) -> int:
-        """Add what each rank does alone: a computation, or the way to a collective."""
-        return self._add(Row(node.name, node.stream, self._each if node.stream else None,
-                             node.seconds, -1, len(self._each), self._each))
-
-    def _meet(self, node: RankNode) -> None:
-        """Add a collective of all ranks, until whose end a stream of each is busy."""
-        family = -1
-        if node.collective != "barrier":
-            key = node.collective, node.members, node.payload, node.label
-            family = self._families.setdefault(key, len(self._families))
-        shared = self._add(Row(node.name, "", None, 0.0, family, 1, self._shared))
-        self._ends[node.id] = shared
-        if node.id in self._begins:
-            self._until[self._begins[node.id]] = shared
-            self._after.append((shared, self._begins[node.id]))
-        else:
-            self._begins[node.id] = shared
