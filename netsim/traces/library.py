@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -202,43 +202,31 @@ def fetch(name: str, folder: str | Path | None = None, *, source: str | None = N
     if name not in traces:
         raise UnknownNameError("public trace", name, traces)
     trace = traces[name]
-    if trace.files:
-        return _fetch_set(trace, _cache() / name if folder is None else folder, source,
-                          folder is not None)
-    target = Path(os.path.abspath(_cache() if folder is None else folder)) / trace.file
-    if not _has_digest(target, trace.sha256):
-        url = trace.url if source is None else f"{source.rstrip('/')}/{trace.file}"
-        data = _download(url)
-        _check_digest(url, f"the sha256 of the {len(data):,} bytes received", _digest(data),
-                      trace.sha256)
-        if folder is not None:
-            _refuse_others({target: data})
-        _write(data, target)
-    return target
-
-
-def _fetch_set(trace: PublicTrace, folder: str | Path, source: str | None, own_folder: bool
-               ) -> Path:
-    """Download all files of a set before writing any, because the digest covers all of them."""
-    target = Path(os.path.abspath(folder))
-    found = [_digest_of(target / file) for file in trace.files]
-    if _digest_of_set(trace.files, found) == trace.sha256:
-        return target
-    url = (trace.url if source is None else source).rstrip("/")
-    data = {file: _download(f"{url}/{file}") for file in trace.files}
-    _check_digest(url, f"the sha256 of the digests of the {len(data):,} files received",
-                  _digest_of_set(data, map(_digest, data.values())), trace.sha256)
-    if own_folder:
-        _refuse_others({target / file: content for file, content in data.items()})
-    for file, content in data.items():
-        _write(content, target / file)
-    return target
+    files, url = trace.files, trace.url
+    if not files:
+        url, _, file = trace.url.rpartition("/")
+        files = (file,)
+    own = name if trace.files else ""  # the folder of a set in the cache
+    target = Path(os.path.abspath(_cache() / own if folder is None else folder))
+    found = target if trace.files else target / files[0]
+    if _digest_of(trace, [_digest_of_file(target / file) for file in files]) == trace.sha256:
+        return found
+    url = (url if source is None else source).rstrip("/")
+    # All files are downloaded before any is written, because the digest covers all of them.
+    data = {target / file: _download(f"{url}/{file}") for file in files}
+    _check_digest(trace, url, list(data.values()))
+    if folder is not None:
+        _refuse_others(data)
+    for path, content in data.items():
+        with atomic_write(path, folders=True) as temporary:
+            temporary.write_bytes(content)
+    return found
 
 
 def _refuse_others(data: Mapping[Path, bytes]) -> None:
     """Refuse to replace files of a user's folder that are not what was downloaded."""
     for path, content in data.items():
-        if _digest_of(path) not in (None, _digest(content)):
+        if _digest_of_file(path) not in (None, _digest(content)):
             raise OutputError(f"{path}: is another file than the public one, and is left as it "
                               "is; move it away, or give another folder")
 
@@ -256,12 +244,7 @@ def _cache() -> Path:
     return Path(_pooch().os_cache("netsim"))
 
 
-def _has_digest(path: Path, sha256: str) -> bool:
-    """Whether the file exists and has this digest."""
-    return _digest_of(path) == sha256
-
-
-def _digest_of(path: Path) -> str | None:
+def _digest_of_file(path: Path) -> str | None:
     """Compute the digest of a file; None if it does not exist."""
     try:
         return _digest(read_bytes(path))
@@ -275,16 +258,26 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _digest_of_set(files: Iterable[str], digests: Iterable[str | None]) -> str:
-    """Compute the digest of what ``sha256sum`` prints for files with these digests."""
-    lines = (f"{digest}  {file}\n" for file, digest in zip(files, digests, strict=True))
+def _digest_of(trace: PublicTrace, digests: Sequence[str | None]) -> str | None:
+    """Compute the digest of a trace, as in `PublicTrace.sha256`, from those of its files."""
+    if not trace.files:
+        return digests[0]
+    lines = (f"{digest}  {file}\n" for file, digest in zip(trace.files, digests, strict=True))
     return _digest("".join(lines).encode())
 
 
-def _check_digest(url: str, what: str, found: str, expected: str) -> None:
-    if found != expected:
-        kind = "are not the expected files" if "files" in what else "is not the expected file"
-        raise FetchError(f"{url}: {kind}: {what} is {found}, not {expected}")
+def _check_digest(trace: PublicTrace, url: str, data: Sequence[bytes]) -> None:
+    """Check the digest of what was received for all files of a trace."""
+    found = _digest_of(trace, [_digest(content) for content in data])
+    if found == trace.sha256:
+        return
+    if trace.files:
+        said = (f"{url}: are not the expected files: the sha256 of the digests of the "
+                f"{len(data):,} files received")
+    else:
+        said = (f"{url}/{trace.file}: is not the expected file: the sha256 of the "
+                f"{len(data[0]):,} bytes received")
+    raise FetchError(f"{said} is {found}, not {trace.sha256}")
 
 
 class _Received(io.BytesIO):
@@ -322,8 +315,3 @@ def _reason(error: BaseException) -> str:
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     return str(getattr(error, "strerror", None) or error)
-
-
-def _write(data: bytes, target: Path) -> None:
-    with atomic_write(target, folders=True) as temporary:
-        temporary.write_bytes(data)
