@@ -1,4 +1,7 @@
-"""What a file of a trace is: its first word, its columns, its keys, and tables of other names."""
+"""What a file of a trace is: its first word, its columns, its keys, and tables of other names.
+
+And what several readers need: a converter of factors, and groups of what is connected.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -62,6 +65,29 @@ def listed_names(names: Sequence[str]) -> str:
 
 #: Converter of factors among the options of readers.
 as_factor = partial(as_number, least=0, most=1e18)
+
+
+def connected(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Group the numbers below `count` that pairs connect, in ascending order; by union-find.
+
+    >>> connected(4, [(3, 1)])
+    [[0], [1, 3], [2]]
+    """
+    least = list(range(count))  # a smaller number of the group, or itself
+
+    def first(k: int) -> int:
+        while least[k] != k:
+            least[k] = least[least[k]]
+            k = least[k]
+        return k
+
+    for pair in pairs:
+        low, high = sorted(map(first, pair))
+        least[high] = low
+    groups: dict[int, list[int]] = {}
+    for k in range(count):
+        groups.setdefault(first(k), []).append(k)
+    return list(groups.values())
 
 
 #: What the first word of a workload file of AICB begins with, also if its title is missing.

@@ -19,7 +19,7 @@ from netsim.base.limits import most, raised_by
 from netsim.base.reading import POSITIVE, NumberRange, TraceProblemsError, read_text
 from netsim.base.values import MOST_ID
 from netsim.errors import InputError
-from netsim.traces.files import kind_of_json
+from netsim.traces.files import connected, kind_of_json
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
 
@@ -168,31 +168,15 @@ def _check_ids(check: InstanceChecker, coflows: Sequence[_Coflow]) -> None:
 
 
 def _groups(coflows: Sequence[_Coflow]) -> list[list[_Coflow]]:
-    """Group coflows that name the same job or depend on each other, by union-find.
-
-    Groups, and the coflows of each, are in the order of the file.
-    """
-    leader = list(range(len(coflows)))
-
-    def find(k: int) -> int:
-        while leader[k] != k:
-            leader[k] = leader[leader[k]]
-            k = leader[k]
-        return k
-
+    """Group coflows that name the same job or depend on each other, in the order of the file."""
     position = {coflow.id: k for k, coflow in enumerate(coflows)}
     first_of_job: dict[int, int] = {}
+    pairs: list[tuple[int, int]] = []
     for k, coflow in enumerate(coflows):
-        others = [position[other] for other in coflow.starts_after + coflow.finishes_before]
+        pairs += [(k, position[other]) for other in coflow.starts_after + coflow.finishes_before]
         if coflow.job is not None:
-            others.append(first_of_job.setdefault(coflow.job, k))
-        for other in others:
-            low, high = sorted((find(k), find(other)))
-            leader[high] = low
-    groups: dict[int, list[_Coflow]] = {}
-    for k, coflow in enumerate(coflows):
-        groups.setdefault(find(k), []).append(coflow)
-    return list(groups.values())
+            pairs.append((k, first_of_job.setdefault(coflow.job, k)))
+    return [[coflows[k] for k in group] for group in connected(len(coflows), pairs)]
 
 
 def _job_of(check: InstanceChecker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec | None:

@@ -23,6 +23,7 @@ from netsim.columns import Columns
 from netsim.errors import NetsimWarning, TraceError, not_one_of, unknown_name
 from netsim.network import Topology
 from netsim.network.simulators import host_numbers, rest_of
+from netsim.traces.files import connected
 from netsim.workload import Flows, JobColumns, JobSpec, Stage, Workload
 
 
@@ -491,31 +492,18 @@ def _columns(matrix: _Matrix) -> JobColumns:
 
 def _jobs(matrix: _Matrix, after: Mapping[int, Sequence[int]]) -> list[JobSpec]:
     """Make a job of the connections that wait for each other, and of each of the others."""
-    group = list(range(len(matrix.connections)))
-
-    def root(k: int) -> int:
-        while group[k] != k:
-            group[k] = group[group[k]]
-            k = group[k]
-        return k
-
-    for k, others in after.items():
-        for other in others:
-            one, two = sorted((root(k), root(other)))
-            group[two] = one
-    members: defaultdict[int, list[int]] = defaultdict(list)
-    for k in range(len(group)):
-        members[root(k)].append(k)
+    groups = connected(len(matrix.connections), (
+        (k, other) for k, others in after.items() for other in others))
     with_ids = all(each.id for each in matrix.connections)
     # Shared by all jobs: each of millions of jobs could need millions of hosts.
     hosts = range(1 + max(max(each.src, each.dst) for each in matrix.connections))
-    return [_job(matrix, after, first, each, with_ids, hosts) for first, each in members.items()]
+    return [_job(matrix, after, members, with_ids, hosts) for members in groups]
 
 
-def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], first: int,
-         members: Sequence[int], with_ids: bool, hosts: Sequence[int]) -> JobSpec:
+def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], members: Sequence[int],
+         with_ids: bool, hosts: Sequence[int]) -> JobSpec:
     connections = matrix.connections
-    number = connections[first].id if with_ids else first
+    number = connections[members[0]].id if with_ids else members[0]
     starts = [each.start_s for k in members if (each := connections[k]).start_s is not None]
     arrival = min(starts, default=0.0)
     stages = []
