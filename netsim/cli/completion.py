@@ -32,7 +32,7 @@ _REGISTRIES = {
     "transports": [("edge/registry.py", "TRANSPORTS")],
     "predictors": [("predictors/registry.py", "PREDICTORS")],
     "patterns": [("jobs/patterns/__init__.py", "PATTERNS")],
-    "formats": [("traces/formats.py", "FORMATS"),
+    "formats": [("traces/formats.py", "KNOWN"),
                 ("traces/cluster/readers.py", "GPU_TRACES"),
                 ("edge/files.py", "EDGE_FORMATS")],
     "kinds of networks": [("network/files.py", "TOPOLOGIES"), ("edge/files.py", "EDGE_KINDS")],

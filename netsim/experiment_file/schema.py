@@ -47,7 +47,6 @@ from netsim.predictors import PREDICTORS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.events import FaultEvent
 from netsim.traces import FORMATS, format_of
-from netsim.traces.formats import KEYWORDS
 from netsim.traces.generators import poisson_resample
 
 Schema = dict[str, Any]
@@ -264,7 +263,7 @@ def _thing(registry: Registry, name: str, own: Sequence[str]) -> Schema:
     if registry is FORMATS:
         form = format_of(name)
         options = ({"file": inspect.Parameter.empty} if form.needs_file else {}) | form.defaults
-        more = [KEYWORDS[name]] if name in KEYWORDS else []
+        more = [] if form.keywords is None else [form.keywords]
     required = [option for option, default in options.items()
                 if default is inspect.Parameter.empty]
     free = {option: default for option, default in options.items() if option not in own}

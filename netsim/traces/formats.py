@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,41 +41,58 @@ _EVERY = (*_POISSON, "limits")
 
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
-#: Readers ``read(path, *, seed, **options)``; those without `path` are generators.
-FORMATS = Registry(
-    "workload format", {
-        # Flows, coflows and jobs with their bytes.
-        "json": "netsim.traces.instances:read_instances",
-        "flows": "netsim.traces.flows:read_flows",
-        "coflow-benchmark": "netsim.traces.coflow_benchmark:read_coflow_benchmark",
-        "tiresias": "netsim.traces.tiresias:read_tiresias",
-        # Generators.
-        "synthetic": "netsim.traces.generators:synthetic",
-        "ring-jobs": "netsim.traces.generators:ring_jobs",
-        "llm": "netsim.traces.generators:llm",
-        "pattern": "netsim.traces.generators:pattern_job",
-        # Flows and jobs of other simulators.
-        "htsim": "netsim.traces.simulators:read_htsim",
-        "hpcc": "netsim.traces.simulators:read_hpcc_flows",
-        "batsim": "netsim.traces.batsim:read_batsim",
-        # Recorded training, as one job whose ranks compute and communicate.
-        "chakra": "netsim.traces.training.chakra:read_chakra",
-        "kineto": "netsim.traces.training.kineto:read_kineto",
-        "simai": "netsim.traces.training.simai:read_simai",
-        # GPU clusters, whose jobs get models that netsim draws; the last draws the jobs, too.
-        **{name: trace.read for name, trace in GPU_TRACES.items()},
-        "recurrent": "netsim.traces.cluster.recurrent:recurrent",
-    }, noun="format", group="formats")
+#: Lists facts of a workload for `check_trace`, as (label, value).
+Facts = Callable[[Workload], list[tuple[str, float]]]
 
-_OF_CLUSTERS = (*GPU_TRACES, "recurrent")
 
-#: Classes whose fields are the ``**options`` of readers.
-KEYWORDS: dict[str, type[Any]] = {**dict.fromkeys(("synthetic", "tiresias"), Construction),
-                                   "llm": TrainingSetup,
-                                   **dict.fromkeys(_OF_CLUSTERS, ClusterConstruction)}
+class Known(NamedTuple):
+    """What netsim knows of a format of its own."""
 
-_FACTS = {"coflow-benchmark": coflow_benchmark_facts, "htsim": htsim_facts,
-          **dict.fromkeys(_OF_CLUSTERS, cluster_facts)}
+    #: Reader ``read(path, *, seed, **options)``, or its place; without `path`, it is a generator.
+    read: str | Callable[..., Workload]
+    suffix: str = ""  #: of files that are in this format, unless their contents say otherwise
+    write: str = ""  #: place of a writer ``write(workload, path, *, network)``
+    keywords: type[Any] | None = None  #: class whose fields are the ``**options`` of the reader
+    facts: Facts | None = None  #: None for the common ones
+
+
+#: All formats of netsim. Registries and messages are made of this list.
+KNOWN: dict[str, Known] = {
+    # Flows, coflows and jobs with their bytes.
+    "json": Known("netsim.traces.instances:read_instances", ".json",
+                  "netsim.traces.writers:write_instance"),
+    "flows": Known("netsim.traces.flows:read_flows", ".parquet"),
+    "coflow-benchmark": Known("netsim.traces.coflow_benchmark:read_coflow_benchmark", ".txt",
+                              "netsim.traces.writers:write_coflow_benchmark",
+                              facts=coflow_benchmark_facts),
+    "tiresias": Known("netsim.traces.tiresias:read_tiresias", ".csv", keywords=Construction),
+    # Generators.
+    "synthetic": Known("netsim.traces.generators:synthetic", keywords=Construction),
+    "ring-jobs": Known("netsim.traces.generators:ring_jobs"),
+    "llm": Known("netsim.traces.generators:llm", keywords=TrainingSetup),
+    "pattern": Known("netsim.traces.generators:pattern_job"),
+    # Flows and jobs of other simulators.
+    "htsim": Known("netsim.traces.simulators:read_htsim", ".cm", facts=htsim_facts),
+    "hpcc": Known("netsim.traces.simulators:read_hpcc_flows"),
+    "batsim": Known("netsim.traces.batsim:read_batsim"),
+    # Recorded training, as one job whose ranks compute and communicate.
+    "chakra": Known("netsim.traces.training.chakra:read_chakra", ".et",
+                    "netsim.traces.training.chakra_writer:write_chakra"),
+    "kineto": Known("netsim.traces.training.kineto:read_kineto"),
+    "simai": Known("netsim.traces.training.simai:read_simai"),
+    # GPU clusters, whose jobs get models that netsim draws; the last draws the jobs, too.
+    **{name: Known(trace.read, trace.suffix, "", ClusterConstruction, cluster_facts)
+       for name, trace in GPU_TRACES.items()},
+    "recurrent": Known("netsim.traces.cluster.recurrent:recurrent",
+                       keywords=ClusterConstruction, facts=cluster_facts),
+}
+
+#: Readers of formats; see `Known`.
+FORMATS = Registry("workload format", {name: known.read for name, known in KNOWN.items()},
+                   noun="format", group="formats")
+
+#: The formats of files, by suffix.
+SUFFIXES = {known.suffix: name for name, known in KNOWN.items() if known.suffix}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,7 @@ class Format:
     """A format that workloads are read from; see `format_of`."""
 
     name: str  #: as in `FORMATS`, or ``"module:function"``
-    read: Callable[..., Workload]  #: the reader or generator; see `FORMATS`
+    read: Callable[..., Workload]  #: the reader or generator; see `Known`
 
     @property
     def needs_file(self) -> bool:
@@ -91,9 +108,14 @@ class Format:
         return "path" in inspect.signature(self.read).parameters
 
     @property
-    def facts(self) -> Callable[[Workload], list[tuple[str, float]]] | None:
+    def facts(self) -> Facts | None:
         """Function that lists this format's facts for `check_trace`; None for the common facts."""
-        return _FACTS.get(self.name)
+        return KNOWN[self.name].facts if self.name in KNOWN else None
+
+    @property
+    def keywords(self) -> type[Any] | None:
+        """Class whose fields are the ``**options`` of the reader."""
+        return KNOWN[self.name].keywords if self.name in KNOWN else None
 
     @property
     def columns(self) -> Callable[..., tuple[dict[str, str], list[str]]] | None:
@@ -105,8 +127,8 @@ class Format:
         """The reader's options with their defaults, including the fields of ``**construction``."""
         found: dict[str, Any] = {}
         for name, each in inspect.signature(self.read).parameters.items():
-            if each.kind is each.VAR_KEYWORD and self.name in FORMATS:
-                found |= {own.name: own.default for own in fields(KEYWORDS[self.name])
+            if each.kind is each.VAR_KEYWORD and self.keywords is not None:
+                found |= {own.name: own.default for own in fields(self.keywords)
                           if own.name not in found}
             elif each.kind is not each.VAR_KEYWORD and name not in ("path", "seed"):
                 found[name] = each.default
@@ -311,10 +333,6 @@ def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> 
 
 # --- the format of a file ------------------------------------------------------------------
 
-#: The formats of files, by suffix.
-SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
-            ".parquet": "flows", ".et": "chakra", ".swf": "swf"}
-
 #: Suffixes of texts, whose format depends on what they hold.
 _TEXTS = (".csv", ".txt")
 
@@ -451,9 +469,9 @@ def check_trace(path: str | Path, format: str | None = None, **options: Any) -> 
     except TraceProblemsError as error:
         return TraceReport(error.path or path, name, (), error.problems)
     used, unused = request.columns()
-    facts = format_of(name).facts or _common_facts
-    return TraceReport(request.path or path, name, tuple(facts(workload)), (), _notices(caught),
-                       used, tuple(unused))
+    facts = (format_of(name).facts or _common_facts)(workload)
+    return TraceReport(request.path or path, name, tuple(facts), (), _notices(caught), used,
+                       tuple(unused))
 
 
 def _notices(caught: Iterable[warnings.WarningMessage]) -> tuple[Problem, ...]:

@@ -23,7 +23,7 @@ from netsim.base.values import as_whole, known_names, plain
 from netsim.errors import InputError
 from netsim.job import is_ranked
 from netsim.traces.coflow_benchmark import scaled
-from netsim.traces.formats import SUFFIXES, read_workload
+from netsim.traces.formats import KNOWN, SUFFIXES, read_workload
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
 
@@ -357,13 +357,9 @@ def _shortest_decimal(value: float, factor: Decimal, divisor: int) -> str:
 
 # --- conversion ----------------------------------------------------------------------------
 
-#: Writers of the formats that can be written, by the name of the format: functions
-#: ``write(workload, path, *, network)``; see `FORMATS`.
-WRITERS = Registry("format to write", {
-    "json": "netsim.traces.writers:write_instance",
-    "coflow-benchmark": "netsim.traces.writers:write_coflow_benchmark",
-    "chakra": "netsim.traces.training.chakra_writer:write_chakra",
-})
+#: Writers of the formats that can be written, by the name of the format; see `Known`.
+WRITERS = Registry("format to write", {name: known.write for name, known in KNOWN.items()
+                                       if known.write})
 
 
 def convert(

@@ -330,6 +330,7 @@ class GpuTrace(NamedTuple):
     jobs: Callable[..., ClusterJobs]  #: reads the jobs of a file, ``jobs(path, **options)``
     read: Callable[..., TraceWorkload]  #: makes them jobs that train models; see `FORMATS`
     table: JobTable | None = None  #: None if the format is not one table with a header
+    suffix: str = ""  #: of its files, if it is of this format alone
 
 
 #: The formats of traces of GPU clusters, by name. Registries and messages are made of this list.
@@ -340,7 +341,7 @@ GPU_TRACES: dict[str, GpuTrace] = {
     "helios": GpuTrace(helios_jobs, read_helios, HELIOS),
     "acme": GpuTrace(acme_jobs, read_acme, ACME),
     "gpu-v2023": GpuTrace(gpu_v2023_jobs, read_gpu_v2023, GPU_V2023),
-    "swf": GpuTrace(swf_jobs, read_swf),
+    "swf": GpuTrace(swf_jobs, read_swf, suffix=".swf"),
     "tiresias-cluster": GpuTrace(tiresias_jobs, read_tiresias_cluster, TIRESIAS),
 }
 
