@@ -16,89 +16,34 @@ it generates one. `FORMATS` has them all. Behind it there are four kinds:
 public files; `writers` writes workloads.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from netsim.base.lazy import loading
+from netsim.base.reading import Problem, TraceProblemsError
+from netsim.traces.batsim import read_batsim
+from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
+from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
+from netsim.traces.flows import read_flows
+from netsim.traces.formats import (
+    FORMATS,
+    Format,
+    TraceReport,
+    check_trace,
+    format_of,
+    read_workload,
+)
+from netsim.traces.generators import poisson_resample, synthetic, synthetic_rows
+from netsim.traces.instances import read_instances
+from netsim.traces.library import PUBLIC_TRACES, PublicTrace, fetch, ready_made
+from netsim.traces.simulators import read_hpcc_flows, read_htsim, read_htsim_failures
+from netsim.traces.tiresias import Construction, TiresiasRow, read_tiresias, write_tiresias
+from netsim.traces.writers import WRITERS, convert, write_coflow_benchmark, write_instance
+from netsim.workload import history_of, split_history
 
-if TYPE_CHECKING:
-    from netsim.base.reading import Problem, TraceProblemsError
-    from netsim.traces.batsim import read_batsim
-    from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
-    from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
-    from netsim.traces.flows import read_flows
-    from netsim.traces.formats import (
-        FORMATS,
-        Format,
-        TraceReport,
-        check_trace,
-        format_of,
-        read_workload,
-    )
-    from netsim.traces.generators import poisson_resample, synthetic, synthetic_rows
-    from netsim.traces.instances import read_instances
-    from netsim.traces.library import PUBLIC_TRACES, PublicTrace, fetch, ready_made
-    from netsim.traces.simulators import read_hpcc_flows, read_htsim, read_htsim_failures
-    from netsim.traces.tiresias import Construction, TiresiasRow, read_tiresias, write_tiresias
-    from netsim.traces.writers import WRITERS, convert, write_coflow_benchmark, write_instance
-    from netsim.workload import history_of, split_history
+__all__ = ["FORMATS", "PUBLIC_TRACES", "WRITERS", "ClusterConstruction", "ClusterJobs", "CoflowRow",
+           "Construction", "Format", "Problem", "PublicTrace", "TiresiasRow", "TraceProblemsError",
+           "TraceReport", "TraceWorkload", "check_trace", "convert", "fetch", "format_of",
+           "history_of", "poisson_resample", "read_batsim", "read_coflow_benchmark", "read_flows",
+           "read_hpcc_flows", "read_htsim", "read_htsim_failures", "read_instances",
+           "read_tiresias", "read_workload", "ready_made", "split_history", "synthetic",
+           "synthetic_rows", "write_coflow_benchmark", "write_instance", "write_tiresias"]
 
-__all__ = [
-    "FORMATS",
-    "PUBLIC_TRACES",
-    "WRITERS",
-    "ClusterConstruction",
-    "ClusterJobs",
-    "CoflowRow",
-    "Construction",
-    "Format",
-    "Problem",
-    "PublicTrace",
-    "TiresiasRow",
-    "TraceProblemsError",
-    "TraceReport",
-    "TraceWorkload",
-    "check_trace",
-    "convert",
-    "fetch",
-    "format_of",
-    "history_of",
-    "poisson_resample",
-    "read_batsim",
-    "read_coflow_benchmark",
-    "read_flows",
-    "read_hpcc_flows",
-    "read_htsim",
-    "read_htsim_failures",
-    "read_instances",
-    "read_tiresias",
-    "read_workload",
-    "ready_made",
-    "split_history",
-    "synthetic",
-    "synthetic_rows",
-    "write_coflow_benchmark",
-    "write_instance",
-    "write_tiresias",
-]
-
-_HOME = {
-    "netsim.traces.batsim": ("read_batsim",),
-    "netsim.traces.cluster": ("ClusterConstruction", "ClusterJobs", "TraceWorkload"),
-    "netsim.traces.coflow_benchmark": ("CoflowRow", "read_coflow_benchmark"),
-    "netsim.base.reading": ("Problem", "TraceProblemsError"),
-    "netsim.traces.flows": ("read_flows",),
-    "netsim.traces.formats": ("FORMATS", "Format", "TraceReport", "check_trace", "format_of",
-                               "read_workload"),
-    "netsim.traces.generators": ("poisson_resample", "synthetic", "synthetic_rows"),
-    "netsim.traces.instances": ("read_instances",),
-    "netsim.traces.library": ("PUBLIC_TRACES", "PublicTrace", "fetch", "ready_made"),
-    "netsim.traces.simulators": ("read_hpcc_flows", "read_htsim", "read_htsim_failures"),
-    "netsim.traces.tiresias": ("Construction", "TiresiasRow", "read_tiresias", "write_tiresias"),
-    "netsim.traces.writers": ("WRITERS", "convert", "write_coflow_benchmark", "write_instance"),
-    "netsim.workload": ("history_of", "split_history"),
-}
-
-__getattr__ = loading(
-    __name__, {name: module for module, names in _HOME.items() for name in names})
+__getattr__ = loading(__name__)

@@ -29,31 +29,10 @@ from netsim.traces.cluster.readers import (
 )
 from netsim.traces.cluster.recurrent import recurrent, recurrent_jobs
 
-__all__ = [
-    "ClusterConstruction",
-    "ClusterJobs",
-    "GpuNodes",
-    "TraceWorkload",
-    "acme_jobs",
-    "cluster_facts",
-    "gpu_v2023_jobs",
-    "gpu_v2023_nodes",
-    "helios_jobs",
-    "pai_jobs",
-    "pai_sample_jobs",
-    "philly_jobs",
-    "read_acme",
-    "read_gpu_v2023",
-    "read_helios",
-    "read_pai",
-    "read_pai_sample",
-    "read_philly",
-    "read_swf",
-    "read_tiresias_cluster",
-    "recurrent",
-    "recurrent_jobs",
-    "swf_jobs",
-    "tiresias_jobs",
-]
+__all__ = ["ClusterConstruction", "ClusterJobs", "GpuNodes", "TraceWorkload", "acme_jobs",
+           "cluster_facts", "gpu_v2023_jobs", "gpu_v2023_nodes", "helios_jobs", "pai_jobs",
+           "pai_sample_jobs", "philly_jobs", "read_acme", "read_gpu_v2023", "read_helios",
+           "read_pai", "read_pai_sample", "read_philly", "read_swf", "read_tiresias_cluster",
+           "recurrent", "recurrent_jobs", "swf_jobs", "tiresias_jobs"]
 
 __getattr__ = loading(__name__)
