@@ -33,7 +33,7 @@ from netsim.models.mapping import (
     random_mapping,
     round_robin_mapping,
 )
-from netsim.models.mapping.graph import block_weights
+from netsim.models.mapping.heavy_edge import block_weights
 from netsim.models.servers import ServerKind
 from tests.examples import examples
 from tests.twins.mapping import heavy_edge_reference, packs

@@ -9,7 +9,7 @@ import networkx as nx
 
 from netsim.models import ParallelModel
 from netsim.models.kernels import EQUAL
-from netsim.models.mapping.graph import job_graph
+from netsim.models.mapping import job_graph
 
 
 def heavy_edge_reference(model: ParallelModel, counts: Sequence[int]) -> list[int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from netsim.base.lazy import loading
 from netsim.base.plugins import Registry
-from netsim.models.mapping.graph import allreduce_edges, job_graph
+from netsim.models import allreduce_edges
 from netsim.models.mapping.heavy_edge import (
     Mapper,
     consolidated_counts,
     heavy_edge,
     heavy_edge_ranks,
     heavy_edge_servers,
+    job_graph,
 )
 from netsim.models.mapping.optimal import exhaustive_mapping, optimal_mapping
 from netsim.models.mapping.simple import (
