@@ -51,7 +51,6 @@ class Known(NamedTuple):
     #: Reader ``read(path, *, seed, **options)``, or its place; without `path`, it is a generator.
     read: str | Callable[..., Workload]
     suffix: str = ""  #: of files that are in this format, unless their contents say otherwise
-    write: str = ""  #: place of a writer ``write(workload, path, *, network)``
     keywords: type[Any] | None = None  #: class whose fields are the ``**options`` of the reader
     facts: Facts | None = None  #: None for the common ones
 
@@ -59,11 +58,9 @@ class Known(NamedTuple):
 #: All formats of netsim. Registries and messages are made of this list.
 KNOWN: dict[str, Known] = {
     # Flows, coflows and jobs with their bytes.
-    "json": Known("netsim.traces.instances:read_instances", ".json",
-                  "netsim.traces.writers:write_instance"),
+    "json": Known("netsim.traces.instances:read_instances", ".json"),
     "flows": Known("netsim.traces.flows:read_flows", ".parquet"),
     "coflow-benchmark": Known("netsim.traces.coflow_benchmark:read_coflow_benchmark", ".txt",
-                              "netsim.traces.writers:write_coflow_benchmark",
                               facts=coflow_benchmark_facts),
     "tiresias": Known("netsim.traces.tiresias:read_tiresias", ".csv", keywords=Construction),
     # Generators.
@@ -76,12 +73,11 @@ KNOWN: dict[str, Known] = {
     "hpcc": Known("netsim.traces.simulators:read_hpcc_flows"),
     "batsim": Known("netsim.traces.batsim:read_batsim"),
     # Recorded training, as one job whose ranks compute and communicate.
-    "chakra": Known("netsim.traces.training.chakra:read_chakra", ".et",
-                    "netsim.traces.training.chakra_writer:write_chakra"),
+    "chakra": Known("netsim.traces.training.chakra:read_chakra", ".et"),
     "kineto": Known("netsim.traces.training.kineto:read_kineto"),
     "simai": Known("netsim.traces.training.simai:read_simai"),
     # GPU clusters, whose jobs get models that netsim draws; the last draws the jobs, too.
-    **{name: Known(trace.read, trace.suffix, "", ClusterConstruction, cluster_facts)
+    **{name: Known(trace.read, trace.suffix, ClusterConstruction, cluster_facts)
        for name, trace in GPU_TRACES.items()},
     "recurrent": Known("netsim.traces.cluster.recurrent:recurrent",
                        keywords=ClusterConstruction, facts=cluster_facts),

@@ -20,10 +20,11 @@ from netsim.base.plugins import Registry
 from netsim.base.reading import POSITIVE, NumberRange
 from netsim.base.units import parse_bytes
 from netsim.base.values import as_whole, known_names, plain
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.job import is_ranked
 from netsim.traces.coflow_benchmark import scaled
-from netsim.traces.formats import KNOWN, SUFFIXES, read_workload
+from netsim.traces.formats import SUFFIXES, read_workload
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
 
@@ -326,7 +327,7 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
 
 
 def _count_mappers(
-    src: NDArray[np.int64], dst: NDArray[np.int64], nbytes: NDArray[np.float64]
+    src: Ints, dst: Ints, nbytes: Floats
 ) -> int:
     """Count the mappers if flows are listed reducer by reducer in equal parts; otherwise 0.
 
@@ -357,9 +358,13 @@ def _shortest_decimal(value: float, factor: Decimal, divisor: int) -> str:
 
 # --- conversion ----------------------------------------------------------------------------
 
-#: Writers of the formats that can be written, by the name of the format; see `Known`.
-WRITERS = Registry("format to write", {name: known.write for name, known in KNOWN.items()
-                                       if known.write})
+#: Writers of the formats that can be written, by the name of the format: functions
+#: ``write(workload, path, *, network)``; see `FORMATS`.
+WRITERS = Registry("format to write", {
+    "json": "netsim.traces.writers:write_instance",
+    "coflow-benchmark": "netsim.traces.writers:write_coflow_benchmark",
+    "chakra": "netsim.traces.training.chakra_writer:write_chakra",
+})
 
 
 def convert(
