@@ -19,16 +19,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim.base.brief import brief
 from netsim.base.values import as_choice, as_whole, convert, same
-from netsim.columns import Flows
+from netsim.columns import Floats, Flows, Ints
 from netsim.errors import InputError, NetsimWarning
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 #: What a group of ranks does together, and a message from one rank to another.
 COMMUNICATIONS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce",

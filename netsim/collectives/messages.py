@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.values import as_number
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 
 # --- parts of the bytes --------------------------------------------------------------------

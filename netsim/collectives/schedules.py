@@ -14,15 +14,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
-
-Ints = NDArray[np.int64]
+from netsim.columns import Ints
 
 
 # --- direct exchanges ----------------------------------------------------------------------
-def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _others(n: int) -> tuple[Ints, Ints]:
     """Return all pairs of different positions."""
     src, dst = np.divmod(np.arange(n * n), n)
     apart = src != dst

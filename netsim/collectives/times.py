@@ -53,14 +53,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.collectives.algorithms import algorithms_of
 from netsim.collectives.messages import Messages, Round, Schedule, Sizes, split
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
+from netsim.columns import Floats
 
 
 # --- closed forms --------------------------------------------------------------------------
@@ -384,7 +380,7 @@ _FACTORS = {
 
 
 def bandwidths(collective: str, ranks: int, nbytes: float, time_s: float, *,
-               matrix: NDArray[np.float64] | None = None, pairs: object = None) -> Bandwidths:
+               matrix: Floats | None = None, pairs: object = None) -> Bandwidths:
     """Compute the bandwidths of a collective.
 
     Parameters

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.base.limits import check_limit
@@ -29,9 +28,8 @@ from netsim.base.values import (
     refused,
     same,
 )
+from netsim.columns import Floats
 from netsim.errors import InputError
-
-Floats = NDArray[np.float64]
 
 #: Shares of experts by layer, in one iteration of a file.
 _Layers = dict[int, Floats]

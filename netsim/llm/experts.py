@@ -11,16 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.llm.setup import TrainingSetup
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def spread(shares: Floats, tokens: int, top_k: int, senders: int) -> Ints:

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import about, as_whole, is_whole
+from netsim.columns import Ints
 from netsim.errors import InputError, UnknownNameError
 from netsim.llm.experts import LayerTokens, tokens_of, totals
 from netsim.llm.rank_program import RankStep, TokensOf, rank_program
@@ -21,8 +21,6 @@ from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
 from netsim.operations import Family, Operations, Programs, Row
 from netsim.workload import JobSpec
-
-Ints = NDArray[np.int64]
 
 
 # --- groups of ranks -----------------------------------------------------------------------

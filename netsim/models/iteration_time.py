@@ -10,16 +10,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim.base.values import about
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.kernels import per_iteration_of
 from netsim.models.servers import ServerKind
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class StageTerms(NamedTuple):

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.values import about, as_choice, as_flag, as_number, as_whole, known_names
+from netsim.columns import Floats
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.catalogue import (
     BACKWARD,
@@ -33,8 +34,6 @@ from netsim.models.catalogue import (
 from netsim.models.gpus import Gpu, gpu_of
 from netsim.models.kernels import fill_plans
 from netsim.models.servers import ServerKind
-
-Floats = NDArray[np.float64]
 
 
 class Layers(NamedTuple):

@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.base.values import as_choice
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 #: Function called with the progress of a fit, as ``report(done, total)``, such as trees.
 Report = Callable[[int, int], None]
@@ -32,7 +29,7 @@ class Predictor(Protocol):
         True if the predictor may see the true iterations, which are then a third column of `X`.
     """
 
-    def fit(self, X: NDArray[Any], y: NDArray[np.float64]) -> Any:
+    def fit(self, X: NDArray[Any], y: Floats) -> Any:
         """Learn from jobs, and discard everything learned before.
 
         Parameters
@@ -69,7 +66,7 @@ class Guarded:
         self.predictor, self.name = predictor, name
         self.clairvoyant = bool(getattr(predictor, "clairvoyant", False))
         self._reports = "report" in inspect.signature(predictor.fit).parameters
-        self._groups: NDArray[np.int64] | None = None
+        self._groups: Ints | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, report: Report | None = None) -> Guarded:
         """Learn from the group, the user (negative if unknown) and the iterations of past jobs.
@@ -88,7 +85,7 @@ class Guarded:
         self._groups = np.unique(rows[:, 0])
         return self
 
-    def predict(self, X: ArrayLike, iterations: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike, iterations: ArrayLike | None = None) -> Floats:
         """Predict the iterations of jobs by group and user.
 
         `X` has shape (jobs, 2), with columns group and user. The true `iterations` must be given
@@ -116,7 +113,7 @@ class Guarded:
         return found
 
     @staticmethod
-    def _known(groups: NDArray[np.int64], learned: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _known(groups: Ints, learned: Ints) -> NDArray[np.bool_]:
         """The mask of groups that are in the sorted array `learned`.
 
         A binary search, as it is fast for a single group.
@@ -126,7 +123,7 @@ class Guarded:
         place = np.minimum(np.searchsorted(learned, groups), len(learned) - 1)
         return (learned[place] == groups) & (groups >= 0)
 
-    def _rows(self, X: ArrayLike) -> NDArray[np.int64]:
+    def _rows(self, X: ArrayLike) -> Ints:
         given = np.asarray(X)
         if given.size == 0:
             given = np.zeros((0, 2), np.int64)
@@ -135,11 +132,11 @@ class Guarded:
                              f"and user, per job, not {reprlib.repr(X)}", "X")
         return given.astype(np.int64, copy=False)
 
-    def _visible_columns(self, rows: NDArray[np.int64], truth: NDArray[np.float64]) -> NDArray[Any]:
+    def _visible_columns(self, rows: Ints, truth: Floats) -> NDArray[Any]:
         """The columns that the predictor may see."""
         return np.column_stack((rows, truth)) if self.clairvoyant else rows
 
-    def _predict_checked(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _predict_checked(self, rows: NDArray[Any]) -> Floats:
         """Call the predictor, check its predictions, and raise negative ones to 0."""
         predicted = self.predictor.predict(rows)
         try:

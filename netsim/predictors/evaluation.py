@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.base.brief import brief
+from netsim.columns import Floats
 from netsim.errors import InputError
 from netsim.predictors.base import Report
 from netsim.predictors.registry import make_predictor
@@ -51,8 +51,8 @@ class Evaluation:
     trained_on: int
     fit_s: float
     predict_s: float
-    iterations: NDArray[np.float64]
-    predicted: NDArray[np.float64]
+    iterations: Floats
+    predicted: Floats
     unseen: float
 
     __repr__ = brief
@@ -68,7 +68,7 @@ class Evaluation:
         return float((np.abs(self.relative_errors) <= WITHIN + _ROUNDING).mean())
 
     @property
-    def relative_errors(self) -> NDArray[np.float64]:
+    def relative_errors(self) -> Floats:
         """The relative error of each job, (predicted - true) / true; -1 if 0 is predicted."""
         return (self.predicted - self.iterations) / self.iterations
 

@@ -9,9 +9,10 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim.base.units import Quantity, parse_seconds
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.history import group_number
 from netsim.predictors.base import Report
@@ -19,7 +20,7 @@ from netsim.predictors.registry import make_predictor
 from netsim.workload import UNKNOWN, History, JobSpec, history_of
 
 #: Predictions for the jobs of recent runs, by what they depend on; see `Forecast.predict_jobs`.
-_REMEMBERED: dict[bytes, NDArray[np.float64]] = {}
+_REMEMBERED: dict[bytes, Floats] = {}
 _MOST_REMEMBERED = 8
 
 
@@ -155,7 +156,7 @@ class Forecast:
         return table[pair]
 
     def predict_all(self, time: ArrayLike, group: ArrayLike, user: ArrayLike,
-                    iterations: ArrayLike | None = None) -> NDArray[np.float64]:
+                    iterations: ArrayLike | None = None) -> Floats:
         """Predict the iterations of jobs that are submitted within one period.
 
         Parameters
@@ -189,7 +190,7 @@ class Forecast:
         rows = np.column_stack((np.asarray(group, np.int64), np.asarray(user, np.int64)))
         return self.predictor.predict(rows, iterations)
 
-    def predict_jobs(self, jobs: Collection[JobSpec]) -> NDArray[np.float64]:
+    def predict_jobs(self, jobs: Collection[JobSpec]) -> Floats:
         """Predict the iterations of jobs at their arrival; see `predict_all`.
 
         What a predictor of netsim learns from a history is remembered for the next run of the same
@@ -265,7 +266,7 @@ def _ids(group: int | str | None, user: int | None) -> tuple[int, int]:
     return group_number(group), UNKNOWN if user is None else int(user)
 
 
-def _pairs(X: NDArray[np.int64]) -> NDArray[np.int64]:
+def _pairs(X: Ints) -> Ints:
     """The distinct rows; much faster than `numpy.unique` with an axis."""
     ranked = X[np.lexsort((X[:, 1], X[:, 0]))]
     differs = np.any(ranked[1:] != ranked[:-1], axis=1)

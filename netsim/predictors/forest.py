@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from netsim.base.streams import stream
 from netsim.base.values import as_whole, convert, known_names, optional
+from netsim.columns import Floats, Ints
 from netsim.errors import MissingExtraError
 from netsim.predictors.base import Report
 
@@ -58,7 +59,7 @@ class RandomForest:
     seed: int = 0
     n_jobs: int | None = None
     _trees: list[Any] = field(init=False, repr=False, default_factory=list)
-    _ids: list[NDArray[np.int64] | None] = field(init=False, repr=False, default_factory=list)
+    _ids: list[Ints | None] = field(init=False, repr=False, default_factory=list)
 
     def __deepcopy__(self, _: dict[int, Any]) -> RandomForest:
         return copy(self)  # a fit makes new trees
@@ -69,8 +70,7 @@ class RandomForest:
         convert(self, "random forest", trees=partial(as_whole, least=1), seed=as_whole,
                 n_jobs=optional(partial(as_whole, least=1)))
 
-    def fit(self, X: NDArray[np.int64], y: NDArray[np.float64], report: Report | None = None
-            ) -> RandomForest:
+    def fit(self, X: Ints, y: Floats, report: Report | None = None) -> RandomForest:
         """Fit the trees; with `report` in several parts, which does not change the trees."""
         self._ids = [_ids_beyond_float32(column) for column in X.T]
         pairs, place = np.unique(X, axis=0, return_inverse=True)
@@ -85,11 +85,11 @@ class RandomForest:
                     report(done, self.trees)
         return self
 
-    def predict(self, X: NDArray[np.int64]) -> NDArray[np.float64]:
+    def predict(self, X: Ints) -> Floats:
         """Compute the mean over trees, once per distinct pair of group and user."""
         pairs, place = np.unique(X, axis=0, return_inverse=True)
         features = self._features(pairs)
-        total: NDArray[np.float64] = sum(tree.predict(features) for tree in self._trees)
+        total: Floats = sum(tree.predict(features) for tree in self._trees)
         return total[place.reshape(-1)] / self.trees
 
     @property
@@ -103,7 +103,7 @@ class RandomForest:
         part = max(-(-self.trees // _PARTS), self._cores)
         return [min(done + part, self.trees) for done in range(0, self.trees, part)]
 
-    def _features(self, X: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _features(self, X: Ints) -> NDArray[np.float32]:
         """Convert ids to features; if too large for float32, to their ranks in the training data.
 
         An unseen id gets the rank of the next larger one.
@@ -113,7 +113,7 @@ class RandomForest:
         return np.column_stack(columns).astype(np.float32)
 
 
-def _growing(features: NDArray[np.float32], place: NDArray[np.intp], y: NDArray[np.float64]
+def _growing(features: NDArray[np.float32], place: NDArray[np.intp], y: Floats
              ) -> Callable[[int], Any]:
     """Make a function that grows a tree from a seed, given pairs and the pair of each job."""
     from sklearn.tree import DecisionTreeRegressor
@@ -128,6 +128,6 @@ def _growing(features: NDArray[np.float32], place: NDArray[np.intp], y: NDArray[
     return tree
 
 
-def _ids_beyond_float32(column: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def _ids_beyond_float32(column: Ints) -> Ints | None:
     """The sorted ids of a column if some are too large for float32, else None."""
     return np.unique(column) if np.abs(column).max() > _EXACT else None

@@ -15,17 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.base.lazy import pd
 from netsim.base.reading import Line, read_text, require_file, split_lines
 from netsim.base.units import parse_bytes, parse_seconds
 from netsim.base.values import as_choice, as_path, as_whole
 from netsim.collectives import COLLECTIVES, bandwidths
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError, TraceError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Collectives that nccl-tests measure, by the names of its programs.
 _PROGRAMS = {"all_reduce": "all-reduce", "all_gather": "all-gather",

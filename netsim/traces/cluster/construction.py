@@ -32,6 +32,7 @@ from netsim.base.values import (
     optional,
     refused,
 )
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.catalogue import GPU, MODELS, models_for
@@ -158,7 +159,7 @@ class ClusterConstruction:
         with as_problems(path):
             return self.workload(jobs, stem_of(path), seed)
 
-    def _select(self, jobs: ClusterJobs) -> tuple[NDArray[np.int64], dict[str, int]]:
+    def _select(self, jobs: ClusterJobs) -> tuple[Ints, dict[str, int]]:
         """Find the jobs that the options keep, by index, and count those dropped."""
         dropped = dict(jobs.dropped)
         picked = np.arange(len(jobs))
@@ -186,7 +187,7 @@ class ClusterConstruction:
         begin = known + int(stream(seed, "trace-sample").integers(count - known - self.sample + 1))
         return slice(begin, begin + self.sample)
 
-    def _gpus(self, jobs: ClusterJobs, picked: NDArray[np.int64], seed: int) -> NDArray[np.int32]:
+    def _gpus(self, jobs: ClusterJobs, picked: Ints, seed: int) -> NDArray[np.int32]:
         """The GPUs of each job, with `single_gpu_share` of the jobs on one GPU if that is given."""
         gpus, group = jobs.gpus[picked], jobs.group[picked]
         if self.single_gpu_share is None:
@@ -202,9 +203,8 @@ class ClusterConstruction:
         drawn = rng.choice(several, len(sizes)) if len(several) else np.ones_like(sizes)
         return np.where(single, 1, np.where(gpus > 1, gpus, drawn[group])).astype(np.int32)
 
-    def _models(
-        self, jobs: ClusterJobs, picked: NDArray[np.int64], gpus: NDArray[np.int32], seed: int
-    ) -> tuple[list[ParallelModel], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    def _models(self, jobs: ClusterJobs, picked: Ints, gpus: NDArray[np.int32], seed: int
+                ) -> tuple[list[ParallelModel], Ints, Floats, Floats]:
         """Draw models; return them, and each job's index, iterations and seconds of one."""
         group = jobs.group[picked]
         # Drawn by group, so that a job's model does not depend on which other jobs are kept.
@@ -248,7 +248,7 @@ class ClusterConstruction:
             name, gpus, gpu=self.gpu, server=self._server(),
             apart=self.configurations == "planned-apart"))
 
-    def _times(self, iterations: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _times(self, iterations: Floats) -> Floats:
         """The number of iterations of each job that are merged into one."""
         if self.most_iterations is None:
             return np.ones(len(iterations))
@@ -293,8 +293,7 @@ def share_of(count: int, share: float) -> int:
     return math.floor(share * count + 1e-9)
 
 
-def draw_single(sizes: NDArray[np.int64], share: float, rng: np.random.Generator
-                ) -> NDArray[np.bool_]:
+def draw_single(sizes: Ints, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Draw the groups whose jobs have one GPU: in random order, as long as `share` allows."""
     single = np.zeros(len(sizes), dtype=bool)
     left = round(share * int(sizes.sum()))

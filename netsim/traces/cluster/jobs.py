@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from netsim.base.brief import brief
 from netsim.base.reading import NumberRange, Problem, TraceProblemsError
 from netsim.base.values import as_flag
+from netsim.columns import Floats, Ints
 from netsim.traces.cluster.tables import Chunk, read_table
 
-Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
 
 # --- jobs as columns -----------------------------------------------------------------------
@@ -51,8 +51,8 @@ class ClusterJobs:
     Groups and users are numbered from 0 in the order in which they first occur in the file.
     """
 
-    submit_s: NDArray[np.float64]  #: since the first job's submission
-    duration_s: NDArray[np.float64]  #: running time, without waiting
+    submit_s: Floats  #: since the first job's submission
+    duration_s: Floats  #: running time, without waiting
     gpus: NDArray[np.int32]
     group: NDArray[np.int32]  #: the jobs of a group are submissions of the same job
     user: NDArray[np.int32]
@@ -133,7 +133,7 @@ class JobCollector:
         return ClusterJobs(**columns, read=self.read, dropped=self.dropped, notes=self.notes)
 
 
-def gpus_of(shares: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def gpus_of(shares: Floats) -> tuple[Ints, NDArray[np.bool_]]:
     """Round requests for fractions of GPUs up; return the GPUs, and whether they were rounded.
 
     NaN counts as no GPU.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.base.reading import NumberRange, Problem, TraceProblemsError, read_text
 from netsim.base.values import as_flag
+from netsim.columns import Floats, Ints
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
     FAILED,
@@ -160,14 +161,14 @@ class _PaiJobs:
         self.again = np.zeros(len(self.name), dtype=bool)
         self.again[self._order[1:]] = self._sorted[1:] == self._sorted[:-1]
 
-    def places(self, rows: Chunk) -> NDArray[np.int64]:
+    def places(self, rows: Chunk) -> Ints:
         """Find the index of the job to which each row belongs, by name; -1 if there is none."""
         digests = _digests(rows.cells["job_name"])
         at = np.minimum(np.searchsorted(self._sorted, digests), len(self._sorted) - 1)
         return np.where(self._sorted[at] == digests, self._order[at], -1)
 
 
-def _times(rows: Chunk, name: str) -> NDArray[np.float64]:
+def _times(rows: Chunk, name: str) -> Floats:
     """Parse a column of instants; NaN where the cell is blank or 0."""
     values = rows.numbers(name, SECONDS, blank=True)
     return np.where(values == 0, np.nan, values)
@@ -184,7 +185,7 @@ class _Tasks:
         self.start = np.full(jobs, np.inf)
         self.end = np.full(jobs, -np.inf)
 
-    def add(self, places: NDArray[np.int64], rows: Chunk) -> None:
+    def add(self, places: Ints, rows: Chunk) -> None:
         """Add rows; `places` has the index of each row's job, or -1."""
         ours = places >= 0
         np.fmin.at(self.start, places[ours], _times(rows, "start_time")[ours])
@@ -195,7 +196,7 @@ class _Tasks:
             np.add.at(self.shares, places[ours], np.nan_to_num(shares[ours]))
 
 
-def _groups(path: str | Path, table: _PaiJobs) -> NDArray[np.int64]:
+def _groups(path: str | Path, table: _PaiJobs) -> Ints:
     """Number the group of each job: its tag or, without a tag, its user, after all tags."""
     tags = Codes()
     names, which = np.unique(table.inst, return_inverse=True)

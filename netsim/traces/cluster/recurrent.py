@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.base.reading import POSITIVE
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import as_choice, as_number, as_whole, known_names
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload, draw_single
 from netsim.traces.cluster.jobs import ClusterJobs
@@ -133,7 +133,7 @@ def recurrent_jobs(
         user=owners[group].astype(np.int32), read=count, dropped={}, notes={})
 
 
-def _sizes(jobs: int, seed: int, share: float, groups: int | None) -> NDArray[np.int64]:
+def _sizes(jobs: int, seed: int, share: float, groups: int | None) -> Ints:
     """Draw the number of jobs of each group; recurring groups come first."""
     rng = stream(seed, "recurrent-groups")
     recurring = round(share * jobs)
@@ -160,21 +160,21 @@ def _sizes(jobs: int, seed: int, share: float, groups: int | None) -> NDArray[np
     return np.concatenate(sizes)
 
 
-def _gpus(sizes: NDArray[np.int64], seed: int, share: float) -> NDArray[np.int64]:
+def _gpus(sizes: Ints, seed: int, share: float) -> Ints:
     """Draw the number of GPUs of each group's jobs."""
     rng = stream(seed, "recurrent-gpus")
     gpus = rng.choice(_GPUS, size=len(sizes), p=_GPU_SHARES)
     return np.where(draw_single(sizes, share, rng), 1, gpus)
 
 
-def _owners(groups: int, seed: int, users: int | None, jobs: int) -> NDArray[np.int64]:
+def _owners(groups: int, seed: int, users: int | None, jobs: int) -> Ints:
     """Draw the user of each group."""
     number = max(1, jobs // 50) if users is None else as_whole(users, "users", 1, 10**6)
     weights = 1 / np.arange(1, number + 1)
     return stream(seed, "recurrent-users").choice(number, size=groups, p=weights / weights.sum())
 
 
-def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> NDArray[np.float64]:
+def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> Floats:
     """Draw the submission times, in seconds; the first is 0."""
     gap = parse_seconds(mean, "mean_interarrival", strict=True)
     if POSITIVE.number(gap) is None or gap * jobs > 1e12:
@@ -186,7 +186,7 @@ def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> NDArray[np.flo
     return times - times[0]
 
 
-def _make_diurnal(times: NDArray[np.float64]) -> NDArray[np.float64]:
+def _make_diurnal(times: Floats) -> Floats:
     """Map arrivals of a process with constant rate to one whose rate varies over the day.
 
     The rate at time t is 1 + s sin(w t), relative to the mean, so that t + (s/w) (1 - cos(w t))

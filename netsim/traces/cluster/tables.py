@@ -24,6 +24,7 @@ from netsim.base.reading import (
     split_lines,
 )
 from netsim.base.units import decimal
+from netsim.columns import Floats
 from netsim.traces.files import delimiter_of
 
 #: Instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
@@ -66,7 +67,7 @@ class Chunk:
         return name in self.cells
 
     def numbers(self, name: str, allowed: NumberRange, *, blank: bool = False
-                ) -> NDArray[np.float64]:
+                ) -> Floats:
         """Parse a column of numbers in a range; with `blank`, blank cells become NaN."""
         cells = self.cells[name]
         if blank:
@@ -81,7 +82,7 @@ class Chunk:
             self._refuse(name, good, str(allowed))
         return values
 
-    def times(self, name: str) -> NDArray[np.float64]:
+    def times(self, name: str) -> Floats:
         """Parse a column of dates such as ``2020-06-09 18:41:01`` into seconds since 1970.
 
         Dates may end in an offset from UTC; without one, they are taken for UTC. Blank cells become
@@ -109,7 +110,7 @@ class Chunk:
              for row in np.flatnonzero(~good)[:_SHOWN]], self.path)
 
 
-def _floats(cells: Sequence[str]) -> NDArray[np.float64]:
+def _floats(cells: Sequence[str]) -> Floats:
     """Parse cells as floats; NaN where a cell is not a number."""
     text = "".join(cells)
     if text.isascii() and "_" not in text:
@@ -120,7 +121,7 @@ def _floats(cells: Sequence[str]) -> NDArray[np.float64]:
     return np.array(list(map(decimal, cells)), dtype=np.float64)
 
 
-def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def seconds_of(cells: Sequence[str]) -> tuple[Floats, NDArray[np.bool_]]:
     """Parse dates into seconds since 1970; return these, and whether each cell is valid.
 
     Dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01``, perhaps between spaces and

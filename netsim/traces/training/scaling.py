@@ -14,17 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.base.limits import check_limit, most
 from netsim.base.values import about, as_choice, as_whole
+from netsim.columns import Floats, Ints
 from netsim.errors import InputError, TraceError
 from netsim.llm.job import RankGrid
 from netsim.operations import Family, Programs, Row
 from netsim.traces.training.experts import load_of
 from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace, listed
-
-Ints = NDArray[np.int64]
 
 #: What a rank of a growing group keeps: the size of its larger buffer, or of its input.
 KEPT = ("buffer", "input")
@@ -387,7 +385,7 @@ class ProgramsBuilder:
         self._behind: list[int] = []
         self._tokens = np.zeros(2, np.int64)
 
-    def compute(self, name: str, ns: int, work: NDArray[np.float64] | None = None) -> None:
+    def compute(self, name: str, ns: int, work: Floats | None = None) -> None:
         """Add a computation of some nanoseconds; nothing for 0.
 
         If it is that of experts, `work` has factors of the ranks of a group of experts.
