@@ -11,7 +11,7 @@ all ranks follow from it, and those of one rank of each class.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -157,6 +157,11 @@ class Relation(NamedTuple):
         for array in (first, others):
             array.setflags(write=False)
         return cls(first, others)
+
+    @classmethod
+    def of_pairs(cls, pairs: Iterable[tuple[int, int]], count: int) -> Relation:
+        """Make a relation between `count` operations from pairs of them."""
+        return cls.of(*np.array(list(pairs), np.int64).reshape(-1, 2).T, count)
 
     @property
     def counts(self) -> Ints:
@@ -350,19 +355,11 @@ class Operations:
         """
         columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True))
         rank, seconds, sends, streams, names = columns
-        count = len(rows)
-        of_stream = {each: k for k, each in enumerate(dict.fromkeys(streams))}
-        of_name = {each: k for k, each in enumerate(dict.fromkeys(names))}
-        relations = []
-        for pairs in (after, after_previous):
-            listed = np.array(list(pairs), np.int64).reshape(-1, 2)
-            relations.append(Relation.of(listed[:, 0], listed[:, 1], count))
+        (streams, stream), (names, name) = map(_numbered, (streams, names))
         return cls(np.array(rank, np.int64), np.array(seconds, np.float64),
-                   np.array(sends, np.int64),
-                   np.array([of_stream[each] for each in streams], np.int64),
-                   np.array([of_name[each] for each in names], np.int64),
-                   relations[0], relations[1], tuple(sendings), tuple(of_stream), tuple(of_name),
-                   ranks)
+                   np.array(sends, np.int64), np.array(stream, np.int64), np.array(name, np.int64),
+                   *(Relation.of_pairs(pairs, len(rows)) for pairs in (after, after_previous)),
+                   tuple(sendings), streams, names, ranks)
 
 
 # --- programs of identical ranks -----------------------------------------------------------
@@ -553,13 +550,11 @@ class Programs:
     def folded(self) -> Operations:
         """The operations of the first rank of each class and of the first group of each family."""
         rank = [-1 if row.ranks is None else row.ranks[0] for row in self.rows]
-        after, previous = (np.array(pairs, np.int64).reshape(-1, 2)
-                           for pairs in (self.after, self.after_previous))
         count = len(self.rows)
         return self._operations(np.ones(count, np.int64), np.array(rank, np.int64),
                                 np.array([row.family for row in self.rows], np.int64),
-                                Relation.of(after[:, 0], after[:, 1], count),
-                                Relation.of(previous[:, 0], previous[:, 1], count),
+                                Relation.of_pairs(self.after, count),
+                                Relation.of_pairs(self.after_previous, count),
                                 tuple(family.sending(0) for family in self.families),
                                 None if self.until is None else np.array(self.until, np.int64))
 
@@ -575,7 +570,7 @@ class Programs:
                           self.tokens)
 
 
-def _numbered(texts: Iterator[str]) -> tuple[tuple[str, ...], list[int]]:
+def _numbered(texts: Iterable[str]) -> tuple[tuple[str, ...], list[int]]:
     """Number distinct texts; return them, and the number of each text."""
     known: dict[str, int] = {}
     numbers = [known.setdefault(text, len(known)) for text in texts]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -86,6 +86,9 @@ class ExpertLoad:
     _table: tuple[_Layers, ...] = field(init=False, default=(), repr=False, compare=False)
     _digest: str = field(init=False, default="", repr=False)  #: of the file
 
+    #: What a load is given as, for messages.
+    _GIVEN: ClassVar[str] = "a table such as {zipf = 1.2}, or a netsim.llm.ExpertLoad"
+
     __repr__ = brief
     __deepcopy__ = same
 
@@ -111,12 +114,12 @@ class ExpertLoad:
             object.__setattr__(self, "_digest", sha256(text.encode()).hexdigest())
 
     @classmethod
-    def of(cls, value: Any, what: str) -> ExpertLoad:
+    def of(cls, value: Any, what: str) -> Self:
         """Convert a load, or a table of its parameters."""
         if isinstance(value, cls):
             return value
         if not isinstance(value, Mapping):
-            raise refused(what, "a table such as {zipf = 1.2}, or a netsim.llm.ExpertLoad", value)
+            raise refused(what, cls._GIVEN, value)
         check_options(cls, value, "expert_load")
         return cls(**value)
 

@@ -225,23 +225,10 @@ def buckets_of(setup: TrainingSetup, virtual: int, expert: bool) -> list[Bucket]
         return _closed_before(tensors, limit)
     if setup.zero == 1:
         edp = setup.dp * setup.cp // setup.ep
-        return _padded(tensors, limit, edp if expert else setup.dp * setup.cp,
-                       setup.model.tied and setup.pp > 1)
+        group = math.lcm(edp if expert else setup.dp * setup.cp, _BUCKET_MULTIPLE)
+        return _closed_after(tensors, limit, _TENSOR_MULTIPLE, group,
+                             apart=setup.model.tied and setup.pp > 1)
     return _closed_after(tensors, limit)
-
-
-def _closed_after(tensors: Sequence[Tensor], limit: float) -> list[Bucket]:
-    """Close a bucket when it has reached the limit."""
-    made: list[Bucket] = []
-    own: list[Tensor] = []
-    count = 0
-    for tensor in tensors:
-        own.append(tensor)
-        count += tensor.elements
-        if count >= limit:
-            made.append(_bucket(count, own))
-            own, count = [], 0
-    return [*made, _bucket(count, own)] if own else made
 
 
 def _closed_before(tensors: Sequence[Tensor], limit: float) -> list[Bucket]:
@@ -258,29 +245,30 @@ def _closed_before(tensors: Sequence[Tensor], limit: float) -> list[Bucket]:
     return [*made, _bucket(count, own)] if own else made
 
 
-def _padded(tensors: Sequence[Tensor], limit: float, group: int, apart: bool) -> list[Bucket]:
-    """Close a bucket when it has reached the limit, with Megatron's padding.
+def _closed_after(tensors: Sequence[Tensor], limit: float, of_tensors: int = 1,
+                  of_buckets: int = 1, *, apart: bool = False) -> list[Bucket]:
+    """Close a bucket when it has reached the limit.
 
-    With `apart`, the word embedding and its copy have their own bucket.
+    Tensors begin, and buckets end, at multiples of numbers. With `apart`, the word embedding and
+    its copy have their own bucket.
     """
-    multiple = math.lcm(group, _BUCKET_MULTIPLE)
     made: list[Bucket] = []
     own: list[Tensor] = []
     begin = at = 0
     for tensor in tensors:
         alone = apart and tensor.name in ("word", "output")
-        at = _up(at, _TENSOR_MULTIPLE)
+        at = _up(at, of_tensors)
         if alone and own:
-            end = _up(at, multiple)
+            end = _up(at, of_buckets)
             made.append(_bucket(end - begin, own))
             own, begin, at = [], end, end
         own.append(tensor)
         at += tensor.elements
         if alone or at - begin >= limit:
-            end = _up(at, multiple)
+            end = _up(at, of_buckets)
             made.append(_bucket(end - begin, own))
             own, begin, at = [], end, end
-    return [*made, _bucket(_up(at, multiple) - begin, own)] if own else made
+    return [*made, _bucket(_up(at, of_buckets) - begin, own)] if own else made
 
 
 def _up(value: int, multiple: int) -> int:

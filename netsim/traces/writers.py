@@ -71,7 +71,8 @@ def write_instance(
         key, entries = "jobs", _jobs_form(workload)
     except InputError as why_not:
         try:
-            key, entries = "coflows", _coflows_form(workload)
+            key = "coflows"
+            entries = [entry for job in workload for entry in _coflow_entries(job)]
         except InputError as nor:
             raise InputError("no explicit instance can express this workload; in the form 'jobs': "
                              f"{why_not}; in the form 'coflows': {nor}") from None
@@ -194,10 +195,6 @@ def _stage_entry(job: JobSpec, stage: Stage) -> dict[str, Any]:
     if stage.continues:
         entry["continues"] = True
     return entry if stage.overhead_s is None else entry | {"overhead_s": stage.overhead_s}
-
-
-def _coflows_form(workload: Workload) -> list[dict[str, Any]]:
-    return [entry for job in workload for entry in _coflow_entries(job)]
 
 
 def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:

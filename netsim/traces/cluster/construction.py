@@ -220,10 +220,12 @@ class ClusterConstruction:
             which[here] = (len(models) + (np.cumsum(sizes) - sizes)[model]
                            + ((at - model) * sizes[model]).astype(np.int64))
             models += chain.from_iterable(choice)
-        seconds = np.full(len(models), np.nan)
-        of_model = self._seconds()
+        # Imported here because it loads the compiler, which other traces do not need.
+        from netsim.models.mapping import Mapper
+
+        mapper, seconds = Mapper(self._server()), np.full(len(models), np.nan)
         for place in np.unique(which).tolist():
-            seconds[place] = of_model(models[place])
+            seconds[place] = mapper.extremes(models[place])[1]  # alpha~_min
         iterations = np.rint(self.iteration_scale * jobs.duration_s[picked] / seconds[which])
         return models, which, np.clip(iterations, 1, _MOST_ITERATIONS), seconds[which]
 
@@ -242,7 +244,7 @@ class ClusterConstruction:
 
     def _planned(self, name: str, gpus: int) -> tuple[ParallelModel, ...]:
         """List the planned configurations of a model; empty if there are none."""
-        from netsim.models.planner import plan_model  # here for the same reason as in `_seconds`
+        from netsim.models.planner import plan_model  # here for the same reason as in `_models`
 
         return tuple(plan.model for plan in plan_model(
             name, gpus, gpu=self.gpu, server=self._server(),
@@ -255,14 +257,6 @@ class ClusterConstruction:
         # Powers of two, so that floats and the mapping of a model stay the same, and few models
         # are made.
         return np.exp2(np.ceil(np.log2(np.maximum(iterations / self.most_iterations, 1.0))))
-
-    def _seconds(self) -> Callable[[ParallelModel], float]:
-        """Make a function that computes alpha~_min of a model, in seconds."""
-        # Imported here because it loads the compiler, which other traces do not need.
-        from netsim.models.mapping import Mapper
-
-        mapper = Mapper(self._server())
-        return lambda model: mapper.extremes(model)[1]
 
     def _server(self) -> ServerKind:
         return ServerKind(self.gpus_per_server, parse_rate(self.base_nic), parse_rate(self.intra))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from netsim.base.units import Quantity, parse_bytes
 from netsim.base.values import (
     as_whole,
-    check_options,
     convert,
     known_names,
     optional,
-    refused,
 )
 from netsim.errors import InputError, TraceError
 from netsim.llm.expert_load import ExpertLoad
@@ -68,6 +66,8 @@ class TraceExpertLoad(ExpertLoad):
     _known: dict[tuple[int, int, int, bool], tuple[Exchange, Exchange]] = field(
         init=False, default_factory=dict, repr=False, compare=False)
 
+    _GIVEN: ClassVar[str] = "a table such as {zipf = 1.2, experts = 64, token_bytes = 8192}"
+
     def __post_init__(self) -> None:
         ExpertLoad.__post_init__(self)
         convert(self, "expert_load", experts=partial(as_whole, least=1),
@@ -76,17 +76,6 @@ class TraceExpertLoad(ExpertLoad):
         if self.per_iteration or self.period > 1:
             raise InputError("expert_load: a job from a trace repeats one iteration; loads of "
                              "iterations cannot differ", "expert_load")
-
-    @classmethod
-    def of(cls, value: Any, what: str) -> TraceExpertLoad:
-        """Convert a load, or a table of its parameters."""
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, Mapping):
-            raise refused(what, "a table such as {zipf = 1.2, experts = 64, token_bytes = 8192}",
-                          value)
-        check_options(cls, value, what)
-        return cls(**value)
 
     def on_rank(self, trace: RankTrace, group: tuple[int, ...]) -> RankTrace:
         """Return the trace of a rank with the load of its group of expert parallelism."""

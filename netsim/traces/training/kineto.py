@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from netsim.base.limits import check_limit
 from netsim.base.reading import as_problems, require_file
@@ -84,7 +84,7 @@ class NcclKernels:
                           self._members(args, event), dtype, sent * size,
                           max(sent, received) * size)
 
-    def _refuse(self, event: KinetoEvent, problem: str) -> None:
+    def _refuse(self, event: KinetoEvent, problem: str) -> NoReturn:
         raise TraceError(f"rank {self._trace.rank}: {event}: {problem}", self._trace.path)
 
     def _recorded(self, event: KinetoEvent) -> Mapping[str, Any]:
@@ -119,7 +119,6 @@ class NcclKernels:
         if (not isinstance(members, list) or not all(type(each) is int for each in members)
                 or len(set(members)) < len(members)):
             self._refuse(event, f"the ranks of its group {name!r} are not known: {listed!r}")
-            return ()
         for each in members:
             if not 0 <= each < self._trace.ranks:
                 self._refuse(event, f"its group has rank {each}, and ranks are from 0 to "

@@ -362,6 +362,14 @@ _ROUND = ("all-reduce", "all-gather", "reduce-scatter")
 _GROUP_KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
 
 
+class _Groups(NamedTuple):
+    """The groups of a kind."""
+
+    members: Ints  #: shape (groups, ranks of a group)
+    of_rank: Ints  #: the group of each rank
+    rings: int  #: of a collective that goes round
+
+
 class ProgramsBuilder:
     """Makes the operations of all ranks from those of one rank, step by step.
 
@@ -373,8 +381,7 @@ class ProgramsBuilder:
         self._gpus, self._most = gpus_per_server, most("steps")
         self._ranks = np.arange(layout.ranks)
         self._grid = RankGrid.make(*layout, _ORDER)
-        self._groups: dict[str, tuple[Ints, Ints]] = {}
-        self._rings: dict[str, int] = {}
+        self._groups: dict[str, _Groups] = {}
         self._families: dict[tuple[str, str, int, float, Exchange | None], int] = {}
         self._made: list[Family] = []
         self._rows: list[Row] = []
@@ -396,13 +403,13 @@ class ProgramsBuilder:
                                        (*self._front, *behind))
             self._front = (self._computed,)
             if work is not None:
-                groups, factors = self._groups_of("ep")[0], np.empty(len(self._ranks))
-                factors[groups] = work
+                factors = np.empty(len(self._ranks))
+                factors[self._groups_of("ep").members] = work
                 self._rows[-1] = self._rows[-1]._replace(factors=factors)
 
     def wait(self, name: str, seconds: float, group: str = "all", *, blocks: bool = True) -> None:
         """Make the ranks of each group meet, and then wait for some time."""
-        _, of_rank = self._groups_of(group)
+        of_rank = self._groups_of(group).of_rank
         self._go_on(self._add(name, group, None, seconds, -1, of_rank, self._front), blocks)
 
     def collective(self, name: str, kind: str, group: str, nbytes: int, *, factor: float = 1.0,
@@ -414,12 +421,12 @@ class ProgramsBuilder:
         it `blocks`, ranks wait for its end; otherwise only the end of the iteration does.
         `exchange` has the parts of an all-to-all, if they are not equal.
         """
-        groups, of_rank = self._groups_of(group)
-        if groups.shape[1] == 1 or not nbytes:
+        members, of_rank, rings = self._groups_of(group)
+        if members.shape[1] == 1 or not nbytes:
             self.wait(name, late_ns / 1e9, group, blocks=blocks)
             return
-        rings = self._rings_of(group, groups) if kind in _ROUND else 1
-        family = self._family(Family(kind, groups, nbytes, group, factor, rings), exchange)
+        family = self._family(Family(kind, members, nbytes, group, factor,
+                                     rings if kind in _ROUND else 1), exchange)
         row = self._add(name, group, None, 0.0, family, of_rank, self._front)
         if late_ns:
             row = self._add(f"{name}, update", group, None, late_ns / 1e9, -1, of_rank, (row,))
@@ -459,26 +466,15 @@ class ProgramsBuilder:
         else:
             self._behind.append(row)
 
-    def _groups_of(self, group: str) -> tuple[Ints, Ints]:
-        """Return the groups of a kind, and the group of each rank."""
+    def _groups_of(self, group: str) -> _Groups:
         if group not in self._groups:
-            groups = self._of_kind(group)
+            members = self._ranks[None] if group == "all" else np.concatenate([
+                self._grid.of_stage(_GROUP_KINDS[group], stage)
+                for stage in range(len(self._grid.dense))])
             of_rank = np.arange(len(self._ranks))
-            of_rank[groups] = np.arange(len(groups))[:, None]
-            self._groups[group] = groups, of_rank
+            of_rank[members] = np.arange(len(members))[:, None]
+            self._groups[group] = _Groups(members, of_rank, _rings(members, self._gpus))
         return self._groups[group]
-
-    def _of_kind(self, group: str) -> Ints:
-        dense = self._grid.dense
-        if group == "all":
-            return self._ranks[None]
-        return np.concatenate([self._grid.of_stage(_GROUP_KINDS[group], stage)
-                               for stage in range(len(dense))])
-
-    def _rings_of(self, group: str, groups: Ints) -> int:
-        if group not in self._rings:
-            self._rings[group] = _rings(groups, self._gpus)
-        return self._rings[group]
 
     def _family(self, family: Family, exchange: Exchange | None = None) -> int:
         """Return the index of a family, which equal ones share."""
