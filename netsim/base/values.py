@@ -300,6 +300,17 @@ def as_collection(values: Any, what: str, kind: type | UnionType, of: str) -> tu
     return tuple(sorted(items)) if isinstance(values, set | frozenset) else items
 
 
+def as_range(values: Any, what: str, converter: Callable[[Any, str], Any]) -> tuple[Any, Any]:
+    """Convert the least and the most of a range."""
+    if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
+        raise refused(what, "the least and the most", values)
+    least, most = (converter(value, what) for value in values)
+    if least > most:
+        raise InputError(f"{what}: the least, {values[0]}, is more than the most, {values[1]}",
+                         what)
+    return least, most
+
+
 def is_utf8(text: str) -> bool:
     """Whether a text can be written as UTF-8; halves of surrogate pairs cannot."""
     try:

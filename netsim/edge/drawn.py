@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from netsim.base.values import (
     about,
     as_list,
     as_number,
+    as_range,
     as_whole,
     is_whole,
     known_names,
@@ -228,13 +229,13 @@ class JobRanges:
         self.slot_s = parse_seconds(slot, "slot", strict=True)
         self._kinds = _kinds(types)
         self._ranges = {
-            "epochs": _range(epochs, "epochs", partial(as_whole, least=1)),
-            "compute_s": _range(compute, "compute", parse_seconds),
-            "update_s": _range(update, "update", parse_seconds),
-            "gradient_bytes": _range(gradients, "gradients", parse_bytes),
-            "bandwidth": _range(bandwidth, "bandwidth", parse_rate)}
-        self._near = _range(upload, "upload", self.slots)
-        self._far = _range(cloud_upload, "cloud_upload", self.slots)
+            "epochs": as_range(epochs, "epochs", partial(as_whole, least=1)),
+            "compute_s": as_range(compute, "compute", parse_seconds),
+            "update_s": as_range(update, "update", parse_seconds),
+            "gradient_bytes": as_range(gradients, "gradients", parse_bytes),
+            "bandwidth": as_range(bandwidth, "bandwidth", parse_rate)}
+        self._near = as_range(upload, "upload", self.slots)
+        self._far = as_range(cloud_upload, "cloud_upload", self.slots)
         self._chunk_bytes = parse_bytes(chunk, "chunk", usual=SMALL_SIZE)
 
     def slots(self, value: Any, what: str) -> int:
@@ -301,16 +302,6 @@ def as_counts(values: object, what: str) -> tuple[int, ...]:
         if not counts:
             raise InputError(f"{what} must not be empty")
         return tuple(as_whole(each, f"{what}: each", 1) for each in counts)
-
-
-def _range(values: Any, what: str, parse: Callable[[Any, str], Any]) -> tuple[Any, Any]:
-    if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
-        raise refused(what, "the least and the most", values)
-    least, most = (parse(value, what) for value in values)
-    if least > most:
-        raise InputError(f"{what}: the least, {values[0]}, is more than the most, {values[1]}",
-                         what)
-    return least, most
 
 
 def _scaled(u: float, least: float, most: float) -> float:

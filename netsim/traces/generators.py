@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,16 @@ import numpy as np
 
 from netsim.base.streams import stream
 from netsim.base.units import SMALL_SIZE, Quantity, is_digits, parse_bytes, parse_seconds
-from netsim.base.values import MOST_ID, about, as_name, as_whole, known_names, optional, refused
+from netsim.base.values import (
+    MOST_ID,
+    about,
+    as_name,
+    as_range,
+    as_whole,
+    known_names,
+    optional,
+    refused,
+)
 from netsim.errors import InputError
 from netsim.llm import llm_job
 from netsim.traces.tiresias import Construction, TiresiasRow
@@ -205,8 +214,8 @@ def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] =
         counts = [(_parse_gpus(gpus, "mix: GPUs"),
                    as_whole(count, f"mix: jobs of {gpus} GPUs", most=MOST_JOBS))
                   for gpus, count in mix.items()]
-    least, most = _parse_range(iterations, "iterations", partial(as_whole, least=1, most=MOST_ID))
-    short, long = _parse_range(compute, "compute", parse_seconds)
+    least, most = as_range(iterations, "iterations", partial(as_whole, least=1, most=MOST_ID))
+    short, long = as_range(compute, "compute", parse_seconds)
     nbytes = parse_bytes(length, "length", usual=SMALL_SIZE)
     seconds = parse_seconds(estimate, "estimate", strict=True)
     ranks = np.repeat([gpus for gpus, _ in counts], [count for _, count in counts])
@@ -228,17 +237,6 @@ def _parse_gpus(value: Any, name: str) -> int:
     """Parse a number of GPUs; in files, keys of a table are text."""
     digits = str(value)
     return as_whole(int(digits) if is_digits(digits) else value, name, 1)
-
-
-def _parse_range(values: Any, name: str, parse: Callable[[Any, str], Any]) -> tuple[Any, Any]:
-    """Parse the least and the most of a range."""
-    if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != 2:
-        raise refused(name, "the least and the most", values)
-    least, most = (parse(value, name) for value in values)
-    if least > most:
-        raise InputError(f"{name}: the least, {values[0]}, is more than the most, {values[1]}",
-                         name)
-    return least, most
 
 
 # --- one job -------------------------------------------------------------------------------
