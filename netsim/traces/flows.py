@@ -223,20 +223,18 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise InputError(f"two columns are named {twice!r}")
-    for option in ("src", "dst"):
+    host = partial(_host, named=names)
+    for option, convert in (("src", host), ("dst", host),
+                            ("nbytes", partial(_number, parse=parse_bytes)),
+                            ("start", partial(_number, parse=parse_seconds))):
         name = columns[option]
         if name in table.columns and not is_numeric_dtype(table[name]):
-            table = table.assign(**{name: [_host(host, names, f"{name} of row {row}", row)
-                                           for row, host in enumerate(table[name])]})
-    for option, parse in (("nbytes", parse_bytes), ("start", parse_seconds)):
-        name = columns[option]
-        if name in table.columns and not is_numeric_dtype(table[name]):
-            table = table.assign(**{name: [_number(value, f"{name} of row {row}", row, parse)
+            table = table.assign(**{name: [convert(value, f"{name} of row {row}", row)
                                            for row, value in enumerate(table[name])]})
     return table
 
 
-def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float]) -> float:
+def _number(value: Any, what: str, row: int, *, parse: Callable[[Any, str], float]) -> float:
     """Read a number, or a quantity with a unit."""
     number = decimal(value) if isinstance(value, str) else plain(value)
     if isinstance(number, float) and (number == number or not isinstance(value, str)):
@@ -247,7 +245,7 @@ def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float])
         raise RowError(str(error), row) from error
 
 
-def _host(value: Any, named: bool, what: str, row: int) -> Any:
+def _host(value: Any, what: str, row: int, *, named: bool) -> Any:
     """Return a host from a column of texts: its name, or its number unless all are `named`."""
     text = value.strip() if isinstance(value, str) else value
     if named or not isinstance(text, str) or not text.isdecimal():

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -273,10 +274,9 @@ def _collectives(path: Path, text: str, names: Sequence[str]) -> list[Measuremen
         name, ranks, each, nbytes, seconds = _read(path, line, cells, {
             "collective": lambda _, what, said=said: as_choice(
                 _PROGRAMS.get(said.removesuffix("_perf"), said), what, COLLECTIVES),
-            "ranks": lambda value, what: as_whole(value, what, 2),
-            "per_server": lambda value, what: as_whole(value, what, 1),
-            "bytes": lambda value, what: parse_bytes(value, what, strict=True),
-            "seconds": lambda value, what: parse_seconds(value, what, strict=True)})
+            "ranks": partial(as_whole, least=2), "per_server": partial(as_whole, least=1),
+            "bytes": partial(parse_bytes, strict=True),
+            "seconds": partial(parse_seconds, strict=True)})
         points.setdefault((name, ranks, each), []).append((nbytes, seconds))
     return [Measurement(path.name, name, np.arange(ranks) // each, *np.array(found).T)
             for (name, ranks, each), found in points.items()]
@@ -285,10 +285,8 @@ def _collectives(path: Path, text: str, names: Sequence[str]) -> list[Measuremen
 def _flows(path: Path, text: str, names: Sequence[str]) -> list[Measurement]:
     found = []
     for line, cells in _rows(path, text, names, _FLOWS):
-        node = as_whole
         src, dst, nbytes, begin, end = _read(path, line, cells, {
-            "src": node, "dst": node,
-            "bytes": lambda value, what: parse_bytes(value, what, strict=True),
+            "src": as_whole, "dst": as_whole, "bytes": partial(parse_bytes, strict=True),
             "begin_s": parse_seconds, "end_s": parse_seconds})
         if not end > begin:
             raise TraceError(f"end_s must be after begin_s, not {cells['end_s']}", path, line)
