@@ -133,6 +133,13 @@ class JobCollector:
         return ClusterJobs(**columns, read=self.read, dropped=self.dropped, notes=self.notes)
 
 
+def violations(submit: Floats, duration: Floats, gpus: NDArray[np.generic], finished: Masks,
+               failed: Masks | bool) -> dict[str, Masks]:
+    """Find the jobs that each of the shared reasons drops, in the order in which they count."""
+    return {NO_SUBMIT: np.isnan(submit), UNFINISHED: ~finished, FAILED: finished & failed,
+            NO_GPU: gpus == 0, NO_TIME: duration <= 0}
+
+
 def gpus_of(shares: Floats) -> tuple[Ints, NDArray[np.bool_]]:
     """Round requests for fractions of GPUs up; return the GPUs, and whether they were rounded.
 
@@ -200,15 +207,13 @@ class JobTable:
             duration = (parsed["duration"] if "duration" in parsed else
                         parsed["end"] - parsed["start"])
             gpus, rounded = (parsed["gpus"], None) if self.gpus is None else self.gpus(parsed)
-            violates = {
-                NO_SUBMIT: np.isnan(parsed["submit"]),
-                UNFINISHED: np.isnan(duration + sum(
-                    parsed[use] for use in ("start", "end") if use in parsed)),
-                NO_GPU: gpus == 0,
-                NO_TIME: duration <= 0}
+            finished = ~np.isnan(duration + sum(
+                parsed[use] for use in ("start", "end") if use in parsed))
+            failures: Masks | bool = False
             if self.state:
-                violates[UNFINISHED] |= ~rows.are(self.state, *self.succeeded, *self.failed)
-                violates[FAILED] = rows.are(self.state, *self.failed) & (not keep_failed)
+                finished &= rows.are(self.state, *self.succeeded, *self.failed)
+                failures = rows.are(self.state, *self.failed) & (not keep_failed)
+            violates = violations(parsed["submit"], duration, gpus, finished, failures)
             collector.add(
                 {reason: violates[reason] for reason in self.drops},
                 None if rounded is None else {ROUNDED: rounded},

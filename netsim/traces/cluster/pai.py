@@ -15,16 +15,12 @@ from netsim.base.values import as_flag
 from netsim.columns import Floats, Ints
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
-    FAILED,
-    NO_GPU,
-    NO_SUBMIT,
-    NO_TIME,
     ROUNDED,
-    UNFINISHED,
     ClusterJobs,
     Codes,
     JobCollector,
     gpus_of,
+    violations,
 )
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
 
@@ -102,17 +98,14 @@ def pai_jobs(path: str | Path, *, failed: bool = False, instances: bool = False)
         known = np.isfinite(ran.start) & np.isfinite(ran.end)
         start, end = np.where(known, ran.start, start), np.where(known, ran.end, end)
     gpus, rounded = gpus_of(found.shares)
+    finished = np.isfinite(start) & np.isfinite(end) & table.ended
+    duration = np.where(np.isfinite(start), end - start, 0)
+    violates = violations(table.submit, duration, gpus, finished,
+                          table.failed & (not keep_failed))
     collector = JobCollector(path)
-    collector.add(
-        {"duplicate job_name": table.again,
-         NO_SUBMIT: np.isnan(table.submit),
-         UNFINISHED: ~(np.isfinite(start) & np.isfinite(end)) | ~table.ended,
-         FAILED: table.failed & (not keep_failed),
-         NO_GPU: gpus == 0,
-         NO_TIME: end <= start},
-        {ROUNDED: rounded},
-        submit_s=table.submit, duration_s=np.where(np.isfinite(start), end - start, 0), gpus=gpus,
-        group=_groups(path, table), user=table.user)
+    collector.add({"duplicate job_name": table.again, **violates}, {ROUNDED: rounded},
+                  submit_s=table.submit, duration_s=duration, gpus=gpus,
+                  group=_groups(path, table), user=table.user)
     return collector.jobs()
 
 

@@ -18,16 +18,7 @@ from netsim.base.files import open_text
 from netsim.base.reading import Problem, TraceProblemsError, locating, require_file
 from netsim.base.values import as_flag
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
-from netsim.traces.cluster.jobs import (
-    FAILED,
-    NO_GPU,
-    NO_SUBMIT,
-    NO_TIME,
-    UNFINISHED,
-    ClusterJobs,
-    Codes,
-    JobCollector,
-)
+from netsim.traces.cluster.jobs import NO_SUBMIT, ClusterJobs, Codes, JobCollector, violations
 from netsim.traces.cluster.tables import seconds_of
 
 # --- a long JSON array ---------------------------------------------------------------------
@@ -197,13 +188,12 @@ def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
         submit, start, end = (_seconds(rows, name, path) for name in ("submit", "start", "end"))
         gpus = np.array([row.gpus for row in rows])
         status = np.array([row.status for row in rows], dtype=object)
+        finished = ~np.isnan(start + end) & np.isin(status, ("Pass", "Killed", "Failed"))
+        violates = violations(submit, end - start, gpus, finished,
+                              (status != "Pass") & (not keep_failed))
         collector.add(
-            {NO_SUBMIT: np.isnan(submit),
-             "no attempt": np.array([row.attempts == 0 for row in rows]),
-             UNFINISHED: np.isnan(start + end) | ~np.isin(status, ("Pass", "Killed", "Failed")),
-             FAILED: (status != "Pass") & (not keep_failed),
-             NO_GPU: gpus == 0,
-             NO_TIME: end <= start},
+            {NO_SUBMIT: violates[NO_SUBMIT],
+             "no attempt": np.array([row.attempts == 0 for row in rows]), **violates},
             submit_s=submit, duration_s=end - start, gpus=gpus,
             group=groups.of((row.user, row.vc, row.gpus) for row in rows),
             user=users.of(row.user for row in rows))
