@@ -197,6 +197,12 @@ def test_gzip_does_not_change_the_name_of_a_workload(tmp_path, name, content, op
     assert netsim.read_workload(packed, **options).name == found.name
 
 
+def test_gzip_does_not_change_the_name_of_jobs_of_an_edge_cloud(tmp_path):
+    packed = tmp_path / "j.toml.gz"
+    packed.write_bytes(gzip.compress(EDGE_JOBS.encode(), mtime=0))
+    assert read_edge_jobs(packed).name == "j"
+
+
 def test_a_named_pipe_is_refused_and_not_waited_for(format):
     folder, reader, path = format
     path.unlink()

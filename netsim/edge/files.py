@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from netsim.base.files import ready_made_folder
+from netsim.base.files import ready_made_folder, stem_of
 from netsim.base.plugins import Registry
 from netsim.base.reading import read_toml
 from netsim.base.units import Quantity
@@ -117,7 +117,7 @@ class Descriptions:
         if file is not None and self.key in table:
             if "file" not in self.makers.options(table[self.key]):
                 raise InputError(f"give either {self.key} or file, not both", self.key)
-            table = {"name": Path(file).stem} | table | {"file": file}  # the format reads it
+            table = {"name": stem_of(file)} | table | {"file": file}  # the format reads it
         elif self.key not in table:
             table = self._with_description(table, file)
         else:
@@ -138,7 +138,7 @@ class Descriptions:
         read = read_toml(Path(file))
         if isinstance(read.get("file"), str):
             read["file"] = str(Path(file).parent / read["file"])
-        table = {"name": Path(file).stem} | read | table
+        table = {"name": stem_of(file)} | read | table
         table.pop("description", None)
         self._check(table, file)
         return table
