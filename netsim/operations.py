@@ -161,7 +161,8 @@ class Relation(NamedTuple):
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[int, int]], count: int) -> Relation:
         """Make a relation between `count` operations from pairs of them."""
-        return cls.of(*np.array(list(pairs), np.int64).reshape(-1, 2).T, count)
+        listed = np.array(list(pairs), np.int64).reshape(-1, 2)
+        return cls.of(listed[:, 0], listed[:, 1], count)
 
     @property
     def counts(self) -> Ints:
@@ -358,8 +359,9 @@ class Operations:
         (streams, stream), (names, name) = map(_numbered, (streams, names))
         return cls(np.array(rank, np.int64), np.array(seconds, np.float64),
                    np.array(sends, np.int64), np.array(stream, np.int64), np.array(name, np.int64),
-                   *(Relation.of_pairs(pairs, len(rows)) for pairs in (after, after_previous)),
-                   tuple(sendings), streams, names, ranks)
+                   Relation.of_pairs(after, len(rows)),
+                   Relation.of_pairs(after_previous, len(rows)), tuple(sendings), streams, names,
+                   ranks)
 
 
 # --- programs of identical ranks -----------------------------------------------------------
