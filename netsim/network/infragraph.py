@@ -16,7 +16,7 @@ from netsim.base.limits import check_limit
 from netsim.base.reading import in_file, read_text
 from netsim.base.units import Quantity, parse_rate
 from netsim.base.values import about, as_flag, as_name, as_path, is_number, is_whole
-from netsim.errors import MissingExtraError, NetsimWarning, TraceError, unknown_name
+from netsim.errors import MissingExtraError, NetsimWarning, TraceError, did_you_mean, unknown_name
 from netsim.network.graph import GraphTopology
 from netsim.network.simulators import Cable, cabled
 from netsim.network.wired import takes_wire
@@ -236,6 +236,10 @@ class Infrastructure:
         if rate is None:
             given = self._capacity
             own = given.get(name) if isinstance(given, Mapping) else given
+            if own is None and name not in links:
+                near = did_you_mean(name, [*links])
+                edge.refuse("link", f": no link {name!r} is declared{near}; declared are: "
+                                    f"{', '.join(links) or 'none'}")
             if own is None:
                 edge.refuse("link", f": link {name!r} has no bandwidth in bits or bytes; give "
                                     f"capacity = {{{name} = ...}}, or one rate for all such links")

@@ -188,7 +188,10 @@ def test_yaml_without_its_package(tmp_path, monkeypatch):
     (["instances", 0, "count"], 10**6, "instances and components: .*limit of 1,000,000 hosts"),
     (["edges", 0, "ep1", "instance"], "hosts",
      r"edges\[0\].ep1.instance: unknown instance 'hosts'.*host"),
-    (["edges", 0, "link"], "fibre", r"^[^ ]*: edges\[0\].link: link 'fibre' has no bandwidth"),
+    (["edges", 0, "link"], "fibre",
+     r"^[^ ]*: edges\[0\].link: no link 'fibre' is declared; declared are: cable$"),
+    (["devices", 0, "edges", 0, "link"], "nvlnk", r"devices\[0\].edges\[0\].link: no link 'nvlnk' "
+     r"is declared .did you mean 'nvlink'.*; declared are: nvlink, pcie$"),
     (["links", 0, "physical", "bandwidth"], 100,
      r"links\[0\].physical.bandwidth must be an object, not 100"),
     (["links", 0, "physical", "bandwidth", "gigabits_per_second"], 0,
