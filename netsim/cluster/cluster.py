@@ -27,12 +27,10 @@ from netsim.base.values import (
 from netsim.errors import InputError, did_you_mean
 from netsim.models.servers import ServerKind
 from netsim.network import Topology, big_switch, read_network
+from netsim.ties import EQUAL
 from netsim.workload import JobSpec
 
 _MOST_GPUS = 10_000_000
-
-#: Relative tolerance within which rates given in different units are equal.
-_SAME = 1e-9
 
 
 @known_names
@@ -222,7 +220,7 @@ def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
                 f"{', '.join(f'{rate:g}' for rate in rates[:5])} bytes/s, or several each; give "
                 "nic, which plans and models then use for every server", "nic")
         return given
-    if given is not None and not math.isclose(given, rates[0], rel_tol=_SAME):
+    if given is not None and not math.isclose(given, rates[0], rel_tol=EQUAL):
         raise InputError(f"nic is {given:g} bytes/s, and the ports of network {topology.name!r} "
                          f"have {rates[0]:g}; leave nic out, or change the network", "nic")
     return rates[0]

@@ -19,6 +19,7 @@ from netsim.jobs.plan import traffic_of
 from netsim.models import ParallelModel
 from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold, heavy_edge_ranks
 from netsim.placements import kernels
+from netsim.placements.placement import AnyGpu
 from netsim.workload import JobSpec
 
 Ints = NDArray[np.int64]
@@ -145,7 +146,7 @@ def _cached(mapping: Callable[..., Mapped], cache: MappingCache, seed: int
 
 
 @dataclass(frozen=True)
-class MappedPlacement:
+class MappedPlacement(AnyGpu):
     """Take free GPUs server by server, and map replicas to these servers.
 
     It supports models and rings on clusters whose servers are all alike. For jobs with explicit
@@ -167,7 +168,6 @@ class MappedPlacement:
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"known traffic", "equal servers"})
-    refuses: ClassVar[bool] = False
 
     servers: str = "index"
     mapping: str = "heavy-edge"
@@ -186,10 +186,6 @@ class MappedPlacement:
             if not has_model(job):
                 raise InputError(f"mapping {self.mapping!r} is of replicas, of which job {job.id} "
                                  "has none; 'heavy-edge' maps its ranks", "mapping")
-
-    def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
-        """All GPUs."""
-        return np.arange(cluster.total)
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints,
                load: NDArray[np.float64]) -> Ints | None:

@@ -98,7 +98,7 @@ def first_of(cluster: Cluster, job: JobSpec, gpus: Ints) -> Ints | None:
 
 
 @dataclass(frozen=True)
-class _All:
+class AnyGpu:
     """Base of placements that may use any GPU."""
 
     refuses: ClassVar[bool] = False
@@ -109,7 +109,7 @@ class _All:
 
 
 @dataclass(frozen=True)
-class FirstFit(_All):
+class FirstFit(AnyGpu):
     """The first free GPUs, server by server: FF."""
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
@@ -126,7 +126,7 @@ def _least(cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> In
 
 
 @dataclass(frozen=True)
-class LeastLoaded(_All):
+class LeastLoaded(AnyGpu):
     """The GPUs with the least load: Algorithm 2 of SJF-BCO (FA-FFP), and LS."""
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
@@ -179,7 +179,7 @@ class LeastBusyServers:
 
 
 @dataclass(frozen=True)
-class RandomChoice(_All):
+class RandomChoice(AnyGpu):
     """Random GPUs: RAND.
 
     Parameters
@@ -292,7 +292,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Consolidated:
+class Consolidated(AnyGpu):
     """GPUs of as few servers as could hold the job if all of their GPUs were free, or none.
 
     A job waits rather than be spread over more servers. GPUs are taken from the server with the
@@ -300,11 +300,8 @@ class Consolidated:
     the server with the most free GPUs, and so on. Ties go to the lower number.
     """
 
+    refuses: ClassVar[bool] = True
     refuses_by_size: ClassVar[bool] = True
-
-    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """All GPUs."""
-        return np.arange(cluster.total)
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
