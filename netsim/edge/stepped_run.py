@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,11 @@ from netsim.edge.transport import Transport
 from netsim.errors import InputError, StalledError
 
 
-class SteppedRun:
+class SteppedRun(ABC):
     """Base class of runs of jobs under a scheduler of an edge-cloud.
 
-    All state is in attributes, so a deep copy is an independent run.
+    All state is in attributes, so a deep copy is an independent run. A run that has events defines
+    `next_at` and `step`, and one that takes more jobs `submit`.
 
     Attributes
     ----------
@@ -30,31 +32,31 @@ class SteppedRun:
     """
 
     @property
-    def arrived(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def arrived(self) -> int: ...
 
     @property
-    def over(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def over(self) -> bool: ...
 
     def next_at(self) -> float:
         """Return the instant of the next event, in seconds; inf if there is none."""
-        raise NotImplementedError
+        return math.inf
 
     def step(self) -> None:
         """Process the next event."""
         raise NotImplementedError
 
+    @abstractmethod
     def times(self) -> tuple[Floats, Floats]:
         """Return when each job first trains, and when it ends, as far as known; otherwise NaN.
 
         Future times may change with the next event. Both have shape (jobs,).
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def schedule(self, until: float) -> Schedule:
         """Return the schedule up to an instant that is not after the next event."""
-        raise NotImplementedError
 
     def check_open(self) -> None:
         """Check that more jobs can be submitted.
@@ -91,9 +93,6 @@ class AtOnce(SteppedRun):
     @property
     def over(self) -> bool:
         return True
-
-    def next_at(self) -> float:
-        return math.inf
 
     def times(self) -> tuple[Floats, Floats]:
         return self._schedule.start, self._schedule.finish
