@@ -118,8 +118,8 @@ class _Predicted:
         return not self.strict
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """The sort key of a job."""
-        raise NotImplementedError
+        """The sort key of a job: the predicted running time."""
+        return seconds
 
     @property
     def needs(self) -> frozenset[str]:
@@ -151,10 +151,6 @@ class SPJF(_Predicted):
 
     strict: ClassVar[bool] = True
 
-    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """The predicted running time."""
-        return seconds
-
 
 @known_names
 @dataclass(frozen=True)
@@ -176,7 +172,7 @@ class SPWF(_Predicted):
 
 @known_names
 @dataclass(frozen=True)
-class WCSDuration(_Predicted):
+class WCSDuration(SPJF):
     """Work-conserving: every job that fits starts, shortest predicted job first.
 
     Parameters
@@ -187,14 +183,10 @@ class WCSDuration(_Predicted):
 
     strict: ClassVar[bool] = False
 
-    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """The predicted running time."""
-        return seconds
-
 
 @known_names
 @dataclass(frozen=True)
-class WCSWorkload(_Predicted):
+class WCSWorkload(SPWF):
     """Work-conserving: every job that fits starts, smallest predicted workload first.
 
     Parameters
@@ -204,10 +196,6 @@ class WCSWorkload(_Predicted):
     """
 
     strict: ClassVar[bool] = False
-
-    def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """The predicted running time times the GPUs."""
-        return seconds * gpus
 
 
 @known_names

@@ -113,12 +113,9 @@ class _Planning:
         if best is None:
             raise InputError(
                 f"no plan ends before the horizon of {horizon} slots: raise horizon; all jobs one "
-                f"after the other take {self._at_most(planner)} at their slowest", "horizon")
+                f"after the other take {type(self)().horizon_of(planner)} at their slowest",
+                "horizon")
         return best
-
-    def _at_most(self, planner: Planner) -> int:
-        """The default horizon, in slots."""
-        return type(self)().horizon_of(planner)
 
 
 def _by_size(jobs: Sequence[JobSpec]) -> list[int]:
@@ -191,6 +188,8 @@ class _OnePlacement(_Planning):
     The order of jobs is ``"given"``, as in the workload, or ``"by_size"``, as in SJF-BCO.
     """
 
+    _placement: ClassVar[Placement]
+
     order: str = "given"
 
     def __post_init__(self) -> None:
@@ -202,11 +201,11 @@ class _OnePlacement(_Planning):
         order = _by_size(jobs) if self.order == "by_size" else range(len(jobs))
         return planner.plan(list(order), lambda job: placement, limit, self.availability)
 
-    def _search_with(self, placement: Placement, cluster: Cluster, jobs: Sequence[JobSpec],
-                     model: Contention) -> GpuPlan:
-        """Search for the best plan with a placement."""
+    def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
+             ) -> GpuPlan:
+        """Search for the best plan; see `_Planning.bisect`."""
         planner = self.planner(cluster, jobs, model)
-        return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, placement)])
+        return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, self._placement)])
 
 
 @known_names
@@ -222,10 +221,7 @@ class FF(_OnePlacement):
         Order of jobs: as in the workload, or by number of GPUs as in SJF-BCO.
     """
 
-    def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
-             ) -> GpuPlan:
-        """Search for the best plan; see `_Planning.bisect`."""
-        return self._search_with(FirstFit(), cluster, jobs, model)
+    _placement = FirstFit()
 
 
 @known_names
@@ -239,10 +235,7 @@ class LS(_OnePlacement):
         As for `FF`.
     """
 
-    def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
-             ) -> GpuPlan:
-        """Search for the best plan; see `_Planning.bisect`."""
-        return self._search_with(LeastLoaded(), cluster, jobs, model)
+    _placement = LeastLoaded()
 
 
 @known_names
