@@ -9,7 +9,7 @@ import netsim
 from netsim import Cluster, History, JobSpec, ModelStage, ParallelModel, Workload
 from netsim.models.mapping import Mapper
 from netsim.models.servers import ServerKind
-from netsim.schedulers.virtual_machine import VirtualMachine
+from netsim.schedulers.a_srpt import VirtualMachine
 
 #: Iterations of the cases have one decimal, those of jobs none: so many times as many, as fast.
 SCALE = 10

@@ -18,10 +18,9 @@ from netsim.engine.view import decider_of
 from netsim.errors import InputError, UnknownNameError
 from netsim.models.iteration_time import alpha_max, alpha_min_bound
 from netsim.placements.registry import make_placement
-from netsim.schedulers.a_srpt import ASRPT
+from netsim.schedulers.a_srpt import ASRPT, VirtualMachine
 from netsim.schedulers.competitive import competitive_ratio
 from netsim.schedulers.registry import make_scheduler
-from netsim.schedulers.virtual_machine import VirtualMachine
 from tests.examples import examples
 
 #: One GPU, data parallel with much to reduce, a pipeline, and one that exchanges little.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from netsim.schedulers.virtual_machine import VirtualMachine
+from netsim.schedulers.a_srpt import VirtualMachine
 
 
 def completions(jobs):
