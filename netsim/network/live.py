@@ -19,9 +19,6 @@ from netsim.network.spray import SprayedNetwork
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 
-#: The numbers of two sets of nodes: of those before the first trunk of a path, and of none.
-_ANYWHERE, _NOWHERE = 0, 1
-
 
 def parts_of(network: Topology) -> Topology:
     """Return the network of the links that events change: single links, without trunks.
@@ -150,7 +147,7 @@ class LiveTrunks(LiveNetwork):
 
     def __init__(self, network: SprayedNetwork) -> None:
         cables, trunks = network.cables, network.links
-        self._singles, members = network.singles, network.members
+        members = network.members
         self._trunk = network.trunk_of[members]
         # The number of each cable's link here, as a member of a trunk or by itself.
         self.row_of = network.trunk_of.copy()
@@ -167,7 +164,7 @@ class LiveTrunks(LiveNetwork):
                       wire.link_packets | packets, wire.overhead, names, wire.protocols))
         self._network, self._others = network, cables
         self._dead = np.zeros(self.links, np.bool_)
-        self._forget()
+        self._ways: dict[tuple[frozenset[int] | None, int], frozenset[int]] = {}
 
     def link(self, name: Node) -> int:
         """Return the id of a single link; a trunk is refused."""
@@ -192,14 +189,8 @@ class LiveTrunks(LiveNetwork):
         return {**capacity, **{trunk: float(sums[trunk]) for trunk in sorted(touched)}}
 
     def _without(self, dead: NDArray[np.bool_]) -> GraphTopology:
-        self._forget()
+        self._ways = {}
         return self._network.cables.without(dead[self.row_of])
-
-    def _forget(self) -> None:
-        """Forget which sets of nodes trunks lead to; see `_after`."""
-        self._sets = [np.empty(0, np.int64)] * 2
-        self._numbers = {b"": _NOWHERE}
-        self._ways: dict[tuple[int, int], int] = {}
 
     def _cut(self, ptr: Ints, links: Ints) -> NDArray[np.bool_]:
         """Return the mask of trunk paths without a path of live members."""
@@ -207,45 +198,32 @@ class LiveTrunks(LiveNetwork):
         hurt[self._network.trunk_of[self._dead[self.row_of]]] = True
         owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
         cut = np.zeros(len(ptr) - 1, np.bool_)
-        flows = np.unique(owner[hurt[links]])
-        # Single cables before and after all trunks leave no choice.
-        matters = np.flatnonzero(hurt[links] | ~self._singles[links])
-        first, last = np.empty((2, len(cut)), np.int64)
-        first[owner[matters[::-1]]], last[owner[matters]] = matters[::-1], matters
-        at, left, reached = first[flows], last[flows], np.full(len(flows), _ANYWHERE)
-        for step in range(int((left - at).max(initial=-1)) + 1):
-            on = np.flatnonzero(at + step <= left)
-            ways, which = np.unique(reached[on] * self.links + links[at[on] + step],
-                                    return_inverse=True)
-            after = [self._after(*divmod(way, self.links)) for way in ways.tolist()]
-            reached[on] = np.array(after)[which]
-        cut[flows] = reached == _NOWHERE
+        for flow in np.unique(owner[hurt[links]]).tolist():
+            reached = None
+            for trunk in links[ptr[flow]:ptr[flow + 1]].tolist():
+                reached = self._after(reached, trunk)
+            cut[flow] = not reached
         return cut
 
-    def _after(self, before: int, trunk: int) -> int:
-        """Return the number of the set of nodes to which a trunk leads from another such set.
+    def _after(self, nodes: frozenset[int] | None, trunk: int) -> frozenset[int]:
+        """Return the nodes to which a trunk leads from some nodes, or from any if they are None.
 
-        The numbers are cached, because many flows reach few different sets.
+        They are cached, because many flows reach few different sets.
         """
-        if (before, trunk) not in self._ways:
-            cables, (order, ptr) = self._network.cables, self._members
-            members = order[ptr[trunk]:ptr[trunk + 1]]
+        if (nodes, trunk) not in self._ways:
+            cables, members = self._network.cables, self._members[trunk]
             live = members[~self._dead[self.row_of[members]]]
-            if before != _ANYWHERE:
-                live = live[np.isin(cables.tail[live], self._sets[before])]
-            nodes = np.unique(cables.head[live])
-            self._ways[before, trunk] = number = self._numbers.setdefault(
-                nodes.tobytes(), len(self._sets))
-            if number == len(self._sets):
-                self._sets.append(nodes)
-        return self._ways[before, trunk]
+            self._ways[nodes, trunk] = frozenset(
+                head for tail, head in zip(cables.tail[live].tolist(), cables.head[live].tolist(),
+                                           strict=True) if nodes is None or tail in nodes)
+        return self._ways[nodes, trunk]
 
     @cached_property
-    def _members(self) -> tuple[Ints, Ints]:
-        """The cables of each trunk, in compressed rows; a link that is no trunk has itself."""
+    def _members(self) -> list[Ints]:
+        """The cables of each trunk; a link that is no trunk has itself."""
         trunk_of = self._network.trunk_of
         order = np.argsort(trunk_of, kind="stable")
-        return order, np.searchsorted(trunk_of[order], np.arange(self._network.links + 1))
+        return np.split(order, np.searchsorted(trunk_of[order], np.arange(1, self._network.links)))
 
     def _go_round(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
         ptr, cables = self._others.routes(src, dst, key)
