@@ -18,7 +18,7 @@ from netsim.base.units import question_units
 from netsim.base.values import as_path, known_names, plain, refused
 from netsim.base.xml_tree import root_name
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.network.graph_files import GRAPH_SUFFIXES
+from netsim.network.from_graph import GRAPH_SUFFIXES
 from netsim.network.topology import Topology
 
 #: Builders by the ``kind`` that network tables and files name.
@@ -32,7 +32,7 @@ TOPOLOGIES = Registry(
         "ring": "netsim.network.builders:ring",
         "torus": "netsim.network.builders:torus",
         "edge-cloud": "netsim.network.builders:edge_cloud",
-        "graph": "netsim.network.graph_files:graph",
+        "graph": "netsim.network.from_graph:graph",
         "htsim": "netsim.network.simulators:htsim",
         "hpcc": "netsim.network.simulators:hpcc",
         "nccl": "netsim.network.nccl:nccl",
