@@ -19,17 +19,10 @@ from numpy.typing import NDArray
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import known_names
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload, Kind
+from netsim.edge.setting import CLOUD, Floats, Ints
 from netsim.errors import InputError, MissingExtraError, NetsimError
 
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
-
-
 # --- the programme -------------------------------------------------------------------------
-
-#: The group of workers that stands for the cloud.
-CLOUD = -1
 
 #: Feasibility tolerance of the solver, for numbers near 1.
 _TOLERANCE = 1e-9

@@ -58,7 +58,7 @@ class SteppedRun(ABC):
     def schedule(self, until: float) -> Schedule:
         """Return the schedule up to an instant that is not after the next event."""
 
-    def check_open(self) -> None:
+    def check_open(self) -> None:  # noqa: B027 (by default, they can)
         """Check that more jobs can be submitted.
 
         Raises

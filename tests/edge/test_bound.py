@@ -7,7 +7,8 @@ import pytest
 
 import netsim
 from netsim.edge import EdgeCloud, EdgeJob
-from netsim.edge.bound import CLOUD, Place, Work, _columns, least_cost, lp_bound
+from netsim.edge.bound import Place, Work, _columns, least_cost, lp_bound
+from netsim.edge.setting import CLOUD
 from netsim.errors import InputError, MissingExtraError, NetsimError
 from tests.examples import examples
 

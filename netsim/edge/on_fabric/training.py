@@ -97,20 +97,14 @@ class Fluid(TrainingMode):
             self._flows[chunk] = traffic.send(
                 int(traffic.job_of[chunk]), traffic.order_of(chunk),
                 traffic.demand(flows, traffic.limit_of(chunk, pull=False)),
-                partial(self._sent, chunk))
+                partial(self._end, chunk))
         else:
-            timer = traffic.after(traffic.batches[chunk] * traffic.fixed[chunk], self._timed, chunk)
+            timer = traffic.after(traffic.batches[chunk] * traffic.fixed[chunk], self._end, chunk)
             self._timers[chunk] = traffic.now, timer
 
-    def _sent(self, chunk: int, _: CoflowEvent) -> None:
-        del self._flows[chunk]
-        self._end(chunk)
-
-    def _timed(self, chunk: int) -> None:
-        del self._timers[chunk]
-        self._end(chunk)
-
-    def _end(self, chunk: int) -> None:
+    def _end(self, chunk: int, _: CoflowEvent | None = None) -> None:
+        self._flows.pop(chunk, None)
+        self._timers.pop(chunk, None)
         self._traffic.batches[chunk] = 0.0
         self._traffic.ended(chunk)
 
@@ -255,9 +249,9 @@ class _Rings:
             ring.transfer = traffic.send(job, traffic.order_of(first),
                                          traffic.demand(flows, limits), partial(self._end, ring))
         else:
-            ring.timer = traffic.after(ring.least * traffic.fixed[first], self._end, ring, None)
+            ring.timer = traffic.after(ring.least * traffic.fixed[first], self._end, ring)
 
-    def _end(self, ring: _Ring, _: CoflowEvent | None) -> None:
+    def _end(self, ring: _Ring, _: CoflowEvent | None = None) -> None:
         """End the members that have trained on all their mini-batches."""
         traffic = self._traffic
         self._record(ring, ring.least)
@@ -368,7 +362,7 @@ class Rounds(TrainingMode):
                     group.transfer = self._exchange(group, phase == _PULL, part)
                     return
             elif (seconds := self._seconds(chunk, phase) * float(part[0])) > 0:
-                group.timer = traffic.after(seconds, self._timed, group)
+                group.timer = traffic.after(seconds, self._go_on, group)
                 return
             phase, done = phase + 1, None
         self._end_round(group)
@@ -383,7 +377,7 @@ class Rounds(TrainingMode):
         if demand is None:
             demand = group.whole[pull] = self._demand(group, pull, part)
         return traffic.send(int(traffic.job_of[first]), traffic.order_of(first), demand,
-                            partial(self._sent, group))
+                            partial(self._go_on, group))
 
     def _demand(self, group: _Group, pull: bool, part: Floats) -> RoutedCoflow:
         traffic, members = self._traffic, group.members
@@ -397,12 +391,8 @@ class Rounds(TrainingMode):
         return traffic.demand(Flows(src, dst, traffic.message[members] * part),
                               [traffic.limit_of(chunk, pull=pull) for chunk in members])
 
-    def _timed(self, group: _Group) -> None:
-        group.timer = None
-        self._enter(group, group.phase + 1)
-
-    def _sent(self, group: _Group, _: CoflowEvent) -> None:
-        group.transfer = None
+    def _go_on(self, group: _Group, _: CoflowEvent | None = None) -> None:
+        group.transfer = group.timer = None
         self._enter(group, group.phase + 1)
 
     def _end_round(self, group: _Group) -> None:
