@@ -176,7 +176,9 @@ class InOrderRun:
 
     def __init__(self, policy: InOrder, order: Order, context: RunContext) -> None:
         self._policy, self._order, self._name = policy, order, type(policy).__name__
-        self._line = WaitingJobs()
+        self.line = WaitingJobs()  #: the jobs that wait, in order
+        #: Whether jobs may start that come after one that does not fit.
+        self.backfill = policy.backfill
         self._fresh: list[int] = []
         self._sliced = any(is_sliced(job.model) for job in context.jobs)
 
@@ -211,12 +213,12 @@ class InOrderRun:
         self._fresh = []
         changed = self._order.see(view, fresh)
         for job in changed:
-            self._line.remove(job)
+            self.line.remove(job)
         if queued := list(dict.fromkeys([*fresh, *changed])):
             jobs = np.array(queued)
             keys = self._keys(view, jobs)
             for place in places_of(keys, queued, [view.jobs[job].ranks for job in queued]):
-                self._line.add(place)
+                self.line.add(place)
 
     def _keys(self, view: ClusterView, jobs: Ints) -> list[Floats]:
         """The keys of jobs as arrays, checked."""
@@ -265,29 +267,19 @@ class InOrderRun:
 
         There are none, unless keys changed and `Order.see` did not report it.
         """
-        filed = [*self._line.places.values()]
+        filed = [*self.line.places.values()]
         jobs, gpus = [place.job for place in filed], [place.gpus for place in filed]
         if not jobs:
             return []
         found = places_of(self._keys(view, np.array(jobs)), jobs, gpus)
         return [place.job for place, now in zip(filed, found, strict=True) if place != now]
 
-    @property
-    def line(self) -> WaitingJobs:
-        """The jobs that wait, in order."""
-        return self._line
-
-    @property
-    def backfill(self) -> bool:
-        """Whether jobs may start that come after one that does not fit."""
-        return self._policy.backfill
-
     def _starts_in_line(self, view: ClusterView) -> list[Start]:
         """Place all waiting jobs that fit, or those before the first that does not."""
         waiting = _Waiting(self, view, view.idle, view.room())
         waiting.come_before(None)
         for job, _ in waiting.come:
-            self._line.remove(job)
+            self.line.remove(job)
         return waiting.come
 
     def refuses_alike(self, view: ClusterView) -> bool:
@@ -306,7 +298,7 @@ class InOrderRun:
         preempt = [job for job in preempt if job not in stay]
         started = {job for job, _ in starts}
         for job in started:
-            self._line.remove(job)
+            self.line.remove(job)
         self._fresh = [job for job in preempt if job not in saves and job not in started]
         waits = (len(view.pending) > len(started.difference(preempt))
                  or view.saving or saves or self._fresh)
