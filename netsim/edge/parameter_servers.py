@@ -46,21 +46,17 @@ class ParameterServers:
         self.shortages = 0  #: number of times that no PS was available for a job
         self._setting = setting
         self._kinds = kinds
-        self._usable: dict[Kind | None, NDArray[np.bool_]] = {}
-        for job in setting.jobs:
-            self.add_type(job.ps_type)
+        self._usable: dict[Kind | None, NDArray[np.bool_]] = {}  # by the type that a job needs
         self._free = np.ones(len(kinds), np.bool_)
         self._rng = stream(setting.seed, "parameter servers")
 
-    def add_type(self, kind: Kind | None) -> None:
-        """Register jobs that need PSs of a type."""
+    def take(self, job: int) -> int:
+        """Draw a free PS that the job can use, uniformly; `CLOUD` if there is none."""
+        kind = self._setting.jobs[job].ps_type
         if kind not in self._usable:
             self._usable[kind] = np.array(
                 [kind is None or each in (None, kind) for each in self._kinds], np.bool_)
-
-    def take(self, job: int) -> int:
-        """Draw a free PS that the job can use, uniformly; `CLOUD` if there is none."""
-        choices = np.flatnonzero(self._free & self._usable[self._setting.jobs[job].ps_type])
+        choices = np.flatnonzero(self._free & self._usable[kind])
         if not len(choices):
             self.shortages += 1
             return CLOUD

@@ -38,7 +38,6 @@ class ChunksOnLinks(Transport):
         self.links = EdgeLinks(setting, sharing, mode, preemption, arrived=self._arrived,
                                ended=self._ended, stopped=self._stopped, choose=self._choose)
         self._ps = HeldParameterServers(setting)
-        self._tabulate()
         jobs, chunks = len(setting.jobs), setting.total
         self._arrival, self._dispatched = math.inf, 0.0
         self._stop: simpy.Event | None = None
@@ -56,16 +55,9 @@ class ChunksOnLinks(Transport):
         self._first = np.full(jobs, np.nan)
         self._left = chunks  # that have not ended
 
-    def _tabulate(self) -> None:
-        """Make the array that follows from the setting."""
-        self._batch_s = np.array([job.p0_s / job.batches for job in self._setting.jobs]) / (
-            1 + self._setting.epsilon)
-
     def make_room(self, place: int) -> None:
         super().make_room(place)
         self.links.make_room(place)
-        self._tabulate()
-        self._ps.add_type(self._setting.jobs[place].ps_type)
         where = self._setting.chunks_of(place)
         self._worker = with_room(self._worker, where, CLOUD)
         self._since = with_room(self._since, where, np.nan)
@@ -138,7 +130,8 @@ class ChunksOnLinks(Transport):
         """Estimate the remaining training time of a chunk."""
         # Not 0, as a chunk that has not ended stays in the queue.
         batches = max(self.links.training.left(chunk), 1e-12)
-        self.queues.left[chunk] = batches * self._batch_s[self._job_of[chunk]]
+        job = self._setting.jobs[self._job_of[chunk]]
+        self.queues.left[chunk] = batches * (job.p0_s / job.batches / (1 + self._setting.epsilon))
 
     # --- data -----------------------------------------------------------------------------
 

@@ -167,5 +167,4 @@ class JobsOnLinks:
     def make_room(self, place: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
         self.links.make_room(place)
-        self._ps.add_type(self._setting.jobs[place].ps_type)
         self.exchange = with_room(self.exchange, slice(place, place + 1), 0.0)
