@@ -304,7 +304,7 @@ def _faults_of_segments(record: Record, number: int, job: Submitted) -> Iterator
         if not since <= each.got <= each.run <= each.stop <= each.free or each.got == each.free:
             yield (f"waits from {since:g} s, holds GPUs from {each.got:g} to {each.free:g} s, and "
                    f"runs from {each.run:g} to {each.stop:g} s")
-        due = _due_before(record, job, each, before) if kept > 0 else 0.0
+        due = _due_before(record, each, before) if kept > 0 else 0.0
         ran = each.stop > each.run or each.reason == "finish"
         paid = each.run - each.got
         if not _same(paid, due) and (ran or paid > due):
@@ -315,7 +315,7 @@ def _faults_of_segments(record: Record, number: int, job: Submitted) -> Iterator
         yield "does not end"
 
 
-def _due_before(record: Record, job: Submitted, segment: Segment, before: Segment | None) -> float:
+def _due_before(record: Record, segment: Segment, before: Segment | None) -> float:
     """The seconds that moving and restoring a job take."""
     assert before is not None
     case, options = record.case, record.case.preemption
