@@ -154,8 +154,7 @@ class RunningJobs:
         self._more_s: dict[int, float] = {}
         self._multi_on = [0] * cluster.servers
         self._stale = False
-        self._slot = 0
-        self._s = 0.0
+        self._at: float = 0 if self._slotted else 0.0  # in slots, or in seconds
 
     def set_jobs(self, iterations: Iterations, jobs: Sequence[JobSpec]) -> None:
         """Set the jobs of the run, including those not started yet, and their iteration times."""
@@ -170,7 +169,11 @@ class RunningJobs:
 
     @property
     def now(self) -> float:
-        return self._slot * self._iterations.model.slot if self._slotted else self._s
+        return self._instant(self._at)
+
+    def _instant(self, at: float) -> float:
+        """Convert a number of slots, or of seconds, to seconds."""
+        return at * self._iterations.model.slot if self._slotted else at
 
     def start(self, job: int, servers: Iterable[int], kept: float = 0.0, more_s: float = 0.0
               ) -> None:
@@ -232,17 +235,12 @@ class RunningJobs:
         Raises InputError in slotted time if no job makes a whole iteration in a slot.
         """
         self._see_contention()
-        if self._slotted:
-            return (self._slot + self._slots_left()) * self._iterations.model.slot
-        return self._s + self._seconds_left()
+        return self._instant(self._at + self._until_exit())
 
     def to_next_exit(self) -> list[int]:
         """Advance to the instant at which the next jobs end, see `next_exit`; return them."""
         self._see_contention()
-        if self._slotted:
-            self._pass_slots(self._slots_left())
-        else:
-            self._pass_seconds(self._seconds_left())
+        self._pass(self._until_exit())
         return self._leave()
 
     def next_start(self, now: float) -> float:
@@ -256,12 +254,9 @@ class RunningJobs:
         In slotted time, the instant must be one that `next_start` has returned.
         """
         self._see_contention()
-        if self._slotted:
-            slot = round(to / self._iterations.model.slot)
-            self._pass_slots(max(slot - self._slot, 0))
-        else:
-            self._pass_seconds(max(to - self._s, 0.0))
-            self._s = max(to, self._s)
+        to = round(to / self._iterations.model.slot) if self._slotted else to
+        self._pass(max(to - self._at, 0))
+        self._at = max(to, self._at)
         return self._leave()
 
     def _see_contention(self) -> None:
@@ -272,9 +267,11 @@ class RunningJobs:
                     self._set_pace(job)
             self._stale = False
 
-    def _slots_left(self) -> int:
-        """The number of slots until the next exit."""
+    def _until_exit(self) -> float:
+        """The slots, or the seconds, until the next exit."""
         pace, left = self._pace, self._left
+        if not self._slotted:
+            return min(left[job] * pace[job] for job in left)
         slots = min((-(-left[job] // pace[job]) for job in left if pace[job]), default=0)
         if not slots:
             job = min(left)
@@ -284,22 +281,15 @@ class RunningJobs:
                 f"{self.seconds(job):g} s: make slots longer, or time = \"continuous\"", "slot")
         return int(slots)
 
-    def _pass_slots(self, slots: int) -> None:
-        """Advance by some slots."""
-        for job in self._left:
-            self._left[job] -= self._pace[job] * slots
-        self._slot += slots
-
-    def _seconds_left(self) -> float:
-        """The seconds until the next exit."""
-        return min(self._left[job] * self._pace[job] for job in self._left)
-
-    def _pass_seconds(self, dt: float) -> None:
-        """Advance by some seconds; jobs that would end later only by rounding end now."""
+    def _pass(self, time: float) -> None:
+        """Advance by slots or seconds; jobs that would end later only by rounding end now."""
         for job, pace in self._pace.items():
+            if self._slotted:
+                self._left[job] -= pace * time
+                continue
             left = self._left[job] * pace
-            self._left[job] = 0.0 if left <= dt * (1 + _ROUNDING) else (left - dt) / pace
-        self._s += dt
+            self._left[job] = 0.0 if left <= time * (1 + _ROUNDING) else (left - time) / pace
+        self._at += time
 
     def _leave(self) -> list[int]:
         """Remove the jobs that have made all their iterations, and return them."""

@@ -182,16 +182,12 @@ def _split(stage: Stage, places: Ints) -> tuple[Flows | None, Flows]:
     flows = stage.flows
     if flows is None:
         return None, Flows.of([])
-    near = (places[flows.src] == places[flows.dst]) & (flows.src != flows.dst)
     apart = places[flows.src] != places[flows.dst]
     if apart.all():
         return flows, Flows.of([])
-    return _some(flows, apart), _some(flows, near)
-
-
-def _some(flows: Flows, which: NDArray[np.bool_]) -> Flows:
-    """Select flows by a mask."""
-    return Flows(flows.src[which], flows.dst[which], flows.nbytes[which])
+    far, near = (Flows(flows.src[which], flows.dst[which], flows.nbytes[which])
+                 for which in (apart, ~apart & (flows.src != flows.dst)))
+    return far, near
 
 
 def _unused(name: str, names: set[str]) -> str:
