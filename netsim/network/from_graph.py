@@ -328,14 +328,6 @@ class _Capacities:
 
     def of(self, edge: dict[str, Any], link: str) -> float:
         """Return the capacity of the edge of a link."""
-        value = edge.get(self._attribute)
-        if not isinstance(value, str | float):  # 1 and True are the same key
-            return self._read(edge, link)
-        if value not in self._known:
-            self._known[value] = self._read(edge, link)
-        return self._known[value]
-
-    def _read(self, edge: dict[str, Any], link: str) -> float:
         own = edge.get(self._attribute)
         if own is None and self._default is not None:
             return self._default
@@ -346,7 +338,11 @@ class _Capacities:
                              f"edge the attribute {self._attribute!r}, or capacity=... with a "
                              "capacity for all edges without one, or with the name of another "
                              f"attribute{_others(edge)}")
-        return self._rate(own, f"the capacity of link {link!r}")
+        if not isinstance(own, str | float):  # 1 and True are the same key
+            return self._rate(own, f"the capacity of link {link!r}")
+        if own not in self._known:
+            self._known[own] = self._rate(own, f"the capacity of link {link!r}")
+        return self._known[own]
 
     def _rate(self, given: Any, what: str) -> float:
         number = decimal(given) if isinstance(given, str) else plain(given)
