@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,11 +40,12 @@ class MappingCache:
     __deepcopy__ = same
 
     def __init__(self, cluster: Cluster, mapping: str = "heavy-edge", seed: int = 0) -> None:
-        self.cluster, self.kind = cluster, server_kind(cluster)
-        self.mapper = Mapper(self.kind)
+        self.cluster, kind = cluster, server_kind(cluster)
         self._ranks: dict[tuple[Any, ...], Ints] = {}
-        self._map = self.mapper if mapping == "heavy-edge" else _cached(
-            MAPPINGS.resolve(mapping), self, seed)
+        self._map: Callable[[ParallelModel, tuple[int, ...]], Mapped] = Mapper(kind)
+        if mapping != "heavy-edge":
+            given = MAPPINGS.resolve(mapping)
+            self._map = cache(lambda model, counts: given(model, list(counts), kind, seed))
 
     def counts(self, free_on: Ints, need: int, rule: str) -> tuple[list[int], list[int]] | None:
         """Choose servers, and how many GPUs to take from each; None if too few are free.
@@ -67,7 +68,7 @@ class MappingCache:
         if chosen is None:
             return None
         servers, counts = chosen
-        return servers, self._map(model, counts)
+        return servers, self._map(model, tuple(counts))
 
     def ranks(self, job: JobSpec, free: NDArray[np.bool_], free_on: Ints, rule: str
               ) -> Ints | None:
@@ -131,20 +132,6 @@ def _first(free_on: Ints, rule: str) -> int:
     return int(np.where(free_on > 0, free_on, _MANY).argmin())
 
 
-def _cached(mapping: Callable[..., Mapped], cache: MappingCache, seed: int
-                 ) -> Callable[..., Mapped]:
-    """Wrap a mapping so that it is computed once per model and counts of GPUs."""
-    found: dict[tuple[ParallelModel, tuple[int, ...]], Mapped] = {}
-
-    def look(model: ParallelModel, counts: Sequence[int]) -> Mapped:
-        key = model, tuple(counts)
-        if key not in found:
-            found[key] = mapping(model, counts, cache.kind, seed)
-        return found[key]
-
-    return look
-
-
 @dataclass(frozen=True)
 class MappedPlacement(AnyGpu):
     """Take free GPUs server by server, and map replicas to these servers.
@@ -200,8 +187,8 @@ class MappedPlacement(AnyGpu):
         """Map a job to free GPUs; see `Placement` for ``pick``."""
         if cluster not in self._caches:
             self._caches[cluster] = MappingCache(cluster, self.mapping, self.seed)
-        cache = self._caches[cluster]
+        mappings = self._caches[cluster]
         if not has_model(job):
-            return cache.ranks(job, free, free_on, self.servers)
-        found = cache.map(model_of(job), free_on, self.servers)
-        return None if found is None else cache.gpus(free, found[0], found[1].placement)
+            return mappings.ranks(job, free, free_on, self.servers)
+        found = mappings.map(model_of(job), free_on, self.servers)
+        return None if found is None else mappings.gpus(free, found[0], found[1].placement)
