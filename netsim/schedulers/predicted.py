@@ -212,19 +212,11 @@ class WCSSubTime(_Predicted):
     """
 
     strict: ClassVar[bool] = False
+    clairvoyant: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     predictor: Any = field(default="perfect", init=False)
     retrain: Quantity | None = field(default=None, init=False)
-
-    @property
-    def clairvoyant(self) -> bool:
-        """Always false, as the predictor is not used."""
-        return False
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What a run must have: nothing in particular."""
-        return frozenset()
 
     def begin(self, context: RunContext) -> _ByKey:
         """Make the object that decides in a run; see `netsim.engine.view.Scheduler`."""
@@ -259,35 +251,11 @@ class _ByKey:
             spec = view.jobs[job]
             seconds = math.nan if predictions is None else predictions.seconds(job)
             key = self._scheduler.key(seconds, spec.ranks, spec.arrival_s)
-            self._queue_of(0 if strict else spec.ranks).push(key, job)
-        if not view.idle:
-            return Decision()
-        return Decision(self._in_line(view) if strict else self._passing(view))
+            self._queues.setdefault(0 if strict else spec.ranks, TiedQueue()).push(key, job)
+        return Decision(self._starts(view))
 
-    def _queue_of(self, gpus: int) -> TiedQueue[int]:
-        """The queue for jobs with a number of GPUs."""
-        return self._queues.setdefault(gpus, TiedQueue())
-
-    def _in_line(self, view: ClusterView) -> Sequence[Start]:
-        """Start jobs from the head of the queue, which blocks the others."""
-        queue, left = self._queue_of(0), view.idle
-        room: Room | None = None  # made when it is needed
-        starts: list[Start] = []
-        while queue:
-            job = queue.first[1]
-            need = view.jobs[job].ranks
-            if need > left:
-                break
-            room = room or view.room()
-            if (taken := room.place(job)) is None:
-                break
-            queue.pop()
-            starts.append((job, taken))
-            left -= need
-        return starts
-
-    def _passing(self, view: ClusterView) -> Sequence[Start]:
-        """Start every job that fits, in order."""
+    def _starts(self, view: ClusterView) -> Sequence[Start]:
+        """Start jobs in order; if jobs may not overtake, up to the first that does not fit."""
         left = view.idle
         room: Room | None = None  # made when it is needed
         starts: list[Start] = []
@@ -298,13 +266,17 @@ class _ByKey:
                 break
             gpus = self._next_of(fitting)
             key, job = self._queues[gpus].pop()
-            room = room or view.room()
-            taken = room.place(job)
-            if taken is None:  # enough GPUs, but not on servers that could hold the job
-                passed.append((gpus, key, job))
-            else:
+            need, taken = view.jobs[job].ranks, None
+            if need <= left:
+                room = room or view.room()
+                taken = room.place(job)
+            if taken is not None:
                 starts.append((job, taken))
-                left -= gpus
+                left -= need
+                continue
+            passed.append((gpus, key, job))  # too few GPUs, or on servers that could not hold it
+            if self._scheduler.strict:
+                break
         for gpus, key, job in passed:
             self._queues[gpus].push(key, job)
         return starts
