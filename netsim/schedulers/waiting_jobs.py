@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
@@ -124,24 +124,19 @@ class WaitingJobs:
     def __init__(self) -> None:
         self._queues: dict[int, dict[float, TiedQueue[tuple[float, int]]]] = {}
         self._heads: dict[int, QueuePlace] = {}  # the first job for some numbers of GPUs
-        self._places: dict[int, QueuePlace] = {}
+        self.places: dict[int, QueuePlace] = {}  #: of all jobs that wait
         self._taken: dict[int, QueuePlace] = {}  # those out of their queues until `rewind`
         self._most, self._rejected = math.inf, False
         self._skipped: dict[int, None] = {}
 
-    @property
-    def places(self) -> Mapping[int, QueuePlace]:
-        """The places of all jobs that wait."""
-        return self._places
-
     def add(self, place: QueuePlace) -> None:
         """Add a job."""
-        self._places[place.job] = place
+        self.places[place.job] = place
         self._push(place)
 
     def remove(self, job: int) -> None:
         """Remove a job, if it waits."""
-        place = self._places.pop(job, None)
+        place = self.places.pop(job, None)
         if place is not None and self._taken.pop(job, None) is None:
             levels = self._queues[place.gpus]
             levels[place.level].remove(place.value, (place.tie, job))
@@ -223,5 +218,5 @@ class WaitingJobs:
         if gpus not in self._heads:
             levels = self._queues[gpus]
             job = levels[min(levels)].first[1][1]
-            self._heads[gpus] = self._places[job]
+            self._heads[gpus] = self.places[job]
         return self._heads[gpus]

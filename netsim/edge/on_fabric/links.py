@@ -47,25 +47,21 @@ class RateCappedAllocator(Allocator):
 
     def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int,
                  check: bool) -> None:
-        self._inner, self._use, self._first, self._check = inner, use, first, check
+        self.inner = inner  #: the allocator that decides
+        self._use, self._first, self._check = use, first, check
         self.information: Information = inner.information  # type: ignore[misc]
 
     @property
-    def inner(self) -> Allocator:
-        """The allocator that decides."""
-        return self._inner
-
-    @property
     def title(self) -> str:
-        return self._inner.title
+        return self.inner.title
 
     @property
     def counts(self) -> Mapping[str, float]:
-        return self._inner.counts
+        return self.inner.counts
 
     def allocate(self, view: FabricView) -> Allocation:
         """Ask the inner allocator for rates, and return the rates that flows use."""
-        given = self._inner.allocate(view)
+        given = self.inner.allocate(view)
         if not isinstance(given, Allocation):
             return given
         rates = view.rates(given)
