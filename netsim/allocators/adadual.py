@@ -92,6 +92,7 @@ class AdaDUAL(Allocator):
     degradation: Degradation = "linear"
 
     information: ClassVar[Information] = "job-clairvoyant"
+    leftover = "none"
 
     def __post_init__(self) -> None:
         convert(self, beside=partial(as_choice, choices=("adaptive", "always", "never")),
@@ -102,11 +103,6 @@ class AdaDUAL(Allocator):
     def slowdown(self) -> Slowdown:
         """f, by the number of contending jobs."""
         return Slowdown(self.alpha, 1.0, 1.0, self.degradation)
-
-    @property
-    def leftover(self) -> str:
-        """``"none"``: bandwidth left over is not allocated."""
-        return "none"
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return the rates of the coflows that send; see `Allocator.allocate`."""

@@ -78,6 +78,9 @@ class RingContention(Allocator):
     degradation: Degradation = "linear"
 
     information: ClassVar[Information] = "agnostic"
+    leftover = "none"
+    # If a flow of a job needs a failed link, none of the job's flows moves.
+    stall_free = False
 
     def __post_init__(self) -> None:
         convert(self, count=partial(as_choice, choices=("running", "sending")),
@@ -94,16 +97,6 @@ class RingContention(Allocator):
     def sees_running(self) -> bool:
         """Whether running jobs are counted."""
         return self.count == "running"
-
-    @property
-    def stall_free(self) -> bool:
-        """False: if a flow of a job needs a failed link, none of the job's flows moves."""
-        return False
-
-    @property
-    def leftover(self) -> str:
-        """``"none"``: bandwidth left over is not allocated."""
-        return "none"
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return the rates, equal for all flows of a job; see `Allocator.allocate`."""

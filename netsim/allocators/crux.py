@@ -59,19 +59,11 @@ class Crux(Allocator):
     _level: Standing[Ints] = field(default_factory=Standing, init=False, repr=False, compare=False)
 
     information: ClassVar[Information] = "job-clairvoyant"
+    leftover = "maxmin"  # among the flows of a level
+    work_conserving = True  # what a level leaves over goes to the next
 
     def __post_init__(self) -> None:
         convert(self, levels=partial(as_whole, least=1))
-
-    @property
-    def leftover(self) -> str:
-        """``"maxmin"``, as flows of a level share what is left max-min fairly."""
-        return "maxmin"
-
-    @property
-    def work_conserving(self) -> bool:
-        """True: what a level leaves over goes to the next."""
-        return True
 
     def allocate(self, view: FabricView) -> Allocation:
         """Serve level after level; see `Allocator.allocate`."""

@@ -31,25 +31,17 @@ class MaxMin(Allocator):
 
     information: ClassVar[Information] = "agnostic"
     wakes_on: ClassVar[Event] = Event.COFLOW
+    leftover = "maxmin"
+    work_conserving = True
 
     def __post_init__(self) -> None:
         as_choice(self.decisions, "decisions", ("coflow", "flow"))
         as_choice(self.weights, "weights", ("coflow", "equal"))
 
     @property
-    def leftover(self) -> str:
-        """``"maxmin"``, as all bandwidth is shared max-min fairly."""
-        return "maxmin"
-
-    @property
     def by_flow_alone(self) -> bool:  # type: ignore[override]
         """True where all flows have one weight."""
         return self.weights == "equal"
-
-    @property
-    def work_conserving(self) -> bool:
-        """True: the bottleneck link of each flow is full."""
-        return True
 
     def allocate(self, view: FabricView) -> Allocation:
         """Set the weights by which the fabric shares links; see `Allocator.allocate`."""

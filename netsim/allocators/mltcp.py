@@ -55,26 +55,14 @@ class MLTCP(Allocator):
 
     information: ClassVar[Information] = "clairvoyant"
     wakes_on: ClassVar[Event] = Event.COFLOW
+    leftover = "maxmin"
+    work_conserving = True
+    time_free = False  # weights are updated at an interval
 
     def __post_init__(self) -> None:
         convert(self, slope=partial(as_number, least=0), intercept=partial(as_number, above=0),
                 interval=plain)
         self._interval = parse_seconds(self.interval, "interval", strict=True, usual=LONG_INTERVAL)
-
-    @property
-    def time_free(self) -> bool:
-        """False: weights are updated at an interval."""
-        return False
-
-    @property
-    def leftover(self) -> str:
-        """``"maxmin"``, as all bandwidth is shared max-min fairly."""
-        return "maxmin"
-
-    @property
-    def work_conserving(self) -> bool:
-        """True: the bottleneck link of each flow is full."""
-        return True
 
     def allocate(self, view: FabricView) -> Allocation:
         """Set the weights by which the fabric shares links; see `Allocator.allocate`."""

@@ -37,11 +37,7 @@ class EqualSplit(Allocator):
     """
 
     information: ClassVar[Information] = "agnostic"
-
-    @property
-    def leftover(self) -> str:
-        """``"none"``: bandwidth left over is not allocated."""
-        return "none"
+    leftover = "none"
 
     def allocate(self, view: FabricView) -> Allocation:
         """Give each flow its smallest part over its links; see `Allocator.allocate`."""
@@ -225,10 +221,7 @@ class FIFO(Ordered):
         As for `SEBF`.
     """
 
-    @property
-    def by_key(self) -> Rule | None:
-        """See `Ordered.by_key`."""
-        return by_arrival.base_rule
+    by_key = by_arrival.base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """0 for each coflow, as ties go by arrival."""
@@ -386,26 +379,10 @@ class SRTF(Allocator):
     """
 
     wakes_on: ClassVar[Event] = Event.COFLOW
-
-    @property
-    def order_free(self) -> bool:
-        """False: among a coflow's flows with equal remaining bytes, the first listed goes first."""
-        return False
-
-    @property
-    def leftover(self) -> str:
-        """``"greedy"``, as all bandwidth is allocated greedily."""
-        return "greedy"
-
-    @property
-    def work_conserving(self) -> bool:
-        """True: each flow grows until one of its links is full."""
-        return True
-
-    @property
-    def compiled_rule(self) -> Rule:
-        """The policy as a compiled rule; see `Allocator.compiled_rule`."""
-        return shortest_flows.base_rule
+    leftover = "greedy"
+    work_conserving = True  # each flow grows until one of its links is full
+    order_free = False  # of flows with equal remaining bytes, the first listed goes first
+    compiled_rule = shortest_flows.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:
         """Give greedy rates in order of remaining bytes; see `Allocator.allocate`."""
@@ -422,21 +399,9 @@ class CoflowFair(Allocator):
 
     information: ClassVar[Information] = "agnostic"
     wakes_on: ClassVar[Event] = Event.COFLOW
-
-    @property
-    def leftover(self) -> str:
-        """``"maxmin"``, as all bandwidth is shared max-min fairly."""
-        return "maxmin"
-
-    @property
-    def work_conserving(self) -> bool:
-        """True: the bottleneck link of each flow is full."""
-        return True
-
-    @property
-    def compiled_rule(self) -> Rule:
-        """The policy as a compiled rule; see `Allocator.compiled_rule`."""
-        return weight_per_coflow.base_rule
+    leftover = "maxmin"
+    work_conserving = True
+    compiled_rule = weight_per_coflow.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:
         """Set the weights by which the fabric shares links; see `Allocator.allocate`."""
@@ -462,24 +427,12 @@ class Sincronia(Allocator):
     _ids: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
 
     wakes_on: ClassVar[Event] = Event.COFLOW
+    leftover = "greedy"
+    work_conserving = True  # each flow grows until one of its links is full
+    order_free = False  # the flows of a coflow are served in list order
 
     def __post_init__(self) -> None:
         as_choice(self.reorder, "reorder", ("arrival", "arrival+completion"))
-
-    @property
-    def order_free(self) -> bool:
-        """False: the flows of a coflow are served in list order."""
-        return False
-
-    @property
-    def leftover(self) -> str:
-        """``"greedy"``, as all bandwidth is allocated greedily."""
-        return "greedy"
-
-    @property
-    def work_conserving(self) -> bool:
-        """True: each flow grows until one of its links is full."""
-        return True
 
     def allocate(self, view: FabricView) -> Allocation:
         """Give greedy rates in BSSI order; see `Allocator.allocate`."""

@@ -48,6 +48,7 @@ class Reserved(Allocator):
     shares: float | str = 0.1
 
     wakes_on: ClassVar[Event] = Event.COFLOW
+    leftover = "none"
 
     def __post_init__(self) -> None:
         if isinstance(self.shares, str):
@@ -59,11 +60,6 @@ class Reserved(Allocator):
     def reserves_gpus(self) -> bool:
         """Whether coflows have the parts of NICs that belong to their GPUs: with ``"gpus"``."""
         return self.shares == "gpus"
-
-    @property
-    def leftover(self) -> str:
-        """``"none"``: bandwidth left over is not allocated."""
-        return "none"
 
     def allocate(self, view: FabricView) -> Allocation:
         """Check that the shares fit, and give them to the coflows; see `Allocator.allocate`."""
