@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators.contention import contended_rates
+from netsim.base.arrays import Bools
 from netsim.base.values import as_choice, as_number, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
@@ -108,7 +108,7 @@ class AdaDUAL(Allocator):
         """Return the rates of the coflows that send; see `Allocator.allocate`."""
         return Allocation(contended_rates(view, self.slowdown, self._sends(view)))
 
-    def _sends(self, view: FabricView) -> NDArray[np.bool_]:
+    def _sends(self, view: FabricView) -> Bools:
         """The mask of the coflows that have begun, and those that begin now."""
         able = np.isfinite(view.gamma)
         sends = able & (view.sent > DUST * view.total)

@@ -10,13 +10,13 @@ from functools import cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import as_choice, as_number, as_share, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.running import JobHosts
-from netsim.fabric.view import FabricView, Floats, Ints
+from netsim.fabric.view import FabricView
 from netsim.models.degradation import Degradation, Slowdown
 
 
@@ -30,7 +30,7 @@ class _Flows(NamedTuple):
     links: Ints
 
     @classmethod
-    def of(cls, view: FabricView, sends: NDArray[np.bool_]) -> _Flows:
+    def of(cls, view: FabricView, sends: Bools) -> _Flows:
         """Select the flows of the coflows that send."""
         ptr, links = view.paths
         kept, hops = sends[view.coflow], np.diff(ptr)
@@ -105,7 +105,7 @@ class RingContention(Allocator):
                                           running))
 
 
-def contended_rates(view: FabricView, slowdown: Slowdown, sends: NDArray[np.bool_],
+def contended_rates(view: FabricView, slowdown: Slowdown, sends: Bools,
                     running: JobHosts | None = None) -> Floats:
     """Compute the rates at which some coflows contend, by flow; 0 for those that do not send.
 

@@ -12,14 +12,14 @@ from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators.options import Standing
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import as_whole, convert, known_names
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
-from netsim.fabric.view import FabricView, Floats, Ints
+from netsim.fabric.view import FabricView
 from netsim.job import IterationProfile
 from netsim.ties import merge_equal
 
@@ -165,7 +165,7 @@ def _free_at(seconds: float, first: IterationProfile | None) -> float:
 
 
 # --- levels --------------------------------------------------------------------------------
-def compress(weight: Floats, meets: NDArray[np.bool_], levels: int) -> Ints:
+def compress(weight: Floats, meets: Bools, levels: int) -> Ints:
     """Put jobs in levels so that the weight between levels is large (Algorithm 1).
 
     Jobs are in order of priority. `weight` is what is lost if two jobs that meet are in one level,
@@ -184,7 +184,7 @@ def compress(weight: Floats, meets: NDArray[np.bool_], levels: int) -> Ints:
     return found
 
 
-def _topological_order(meets: NDArray[np.bool_], random: np.random.Generator) -> Ints:
+def _topological_order(meets: Bools, random: np.random.Generator) -> Ints:
     """A random order in which each job comes before those of lower priority that it meets."""
     blockers = meets.sum(0)
     ready = np.flatnonzero(blockers == 0).tolist()

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators.options import GRID_SLACK, next_multiple
+from netsim.base.arrays import Floats, Ints
 from netsim.base.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
 from netsim.base.values import (
     as_choice,
@@ -29,8 +29,6 @@ from netsim.fabric.allocator import Allocator, compiled
 from netsim.fabric.records import DUST
 from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView
-
-Ints = NDArray[np.int64]
 
 _NOBODY = np.array([-1])
 
@@ -148,7 +146,7 @@ class DCLAS(Allocator):
         self._limits = self._check_thresholds()
         self._shares = self._check_weights(len(self._limits) + 1)
 
-    def _check_thresholds(self) -> NDArray[np.float64]:
+    def _check_thresholds(self) -> Floats:
         """Check the options of thresholds, and convert them to bytes."""
         if self.thresholds is None:
             first = parse_bytes(self.first_threshold, "first_threshold", strict=True,
@@ -167,7 +165,7 @@ class DCLAS(Allocator):
                              "thresholds")
         return limits
 
-    def _check_weights(self, queues: int) -> NDArray[np.float64]:
+    def _check_weights(self, queues: int) -> Floats:
         """Check the weights of the queues, and list them; zeros for strict priority."""
         if isinstance(self.weights, str):
             as_choice(self.weights, "weights", ("linear", "strict"))
@@ -231,7 +229,7 @@ class DCLAS(Allocator):
         rates = view.serve(service) if self.sharing == "maxmin" else self._split(view, service)
         return Allocation(rates, revisit_at=min(look, self._crossing(view, rates, limit)))
 
-    def _service(self, order: Ints, queue: Ints, limit: NDArray[np.float64]) -> PriorityService:
+    def _service(self, order: Ints, queue: Ints, limit: Floats) -> PriorityService:
         """Make the service of the queues that are not empty."""
         if self.weights == "strict":
             # A single queue with all bandwidth serves in order, and leaves nothing over.
@@ -241,7 +239,7 @@ class DCLAS(Allocator):
         return PriorityService(order, primary="queues", queue=queue, queue_shares=parts,
                                backfill="maxmin", limit=limit)
 
-    def _split(self, view: FabricView, service: PriorityService) -> NDArray[np.float64]:
+    def _split(self, view: FabricView, service: PriorityService) -> Floats:
         """Compute the rates of a service, with equal splits in one pass instead of max-min."""
         rates, pool = np.zeros(view.flows), np.zeros(len(view.capacity))
         queue = service.queue[service.order]
@@ -296,7 +294,7 @@ class DCLAS(Allocator):
             return np.lexsort((self._moved[2][:-1], queue))
         return np.lexsort((view.order, view.job, queue))
 
-    def _next_limit(self, queue: Ints, passed: Ints) -> NDArray[np.float64]:
+    def _next_limit(self, queue: Ints, passed: Ints) -> Floats:
         """The bytes after which each coflow will move again."""
         if self._interval == math.inf:
             return np.full(len(queue), math.inf)
@@ -310,8 +308,7 @@ class DCLAS(Allocator):
             return math.nextafter(now, math.inf)
         return next_multiple(now, self._interval)
 
-    def _crossing(self, view: FabricView, rates: NDArray[np.float64], limit: NDArray[np.float64]
-                  ) -> float:
+    def _crossing(self, view: FabricView, rates: Floats, limit: Floats) -> float:
         """The instant of the next move at the current rates; inf if there is none."""
         at = view.crossings(limit, rates).min(initial=math.inf)
         if self._interval and at < math.inf:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators.options import Standing
+from netsim.base.arrays import Ints
 from netsim.base.compiling import inlined
 from netsim.base.values import as_choice, convert, known_names, plain
 from netsim.fabric.allocation import Allocation, Event, Information
@@ -77,7 +77,7 @@ def shortest_predicted(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     _serve_first(coflows, order)
 
 
-def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str) -> Allocation:
+def serve_first(view: FabricView, order: Ints, work_conservation: str) -> Allocation:
     """Give the first coflow that can move its LP rates, and the others the remaining bandwidth.
 
     `work_conservation` says which share of their LP rates the other n-1 coflows get. ``"greedy"``:
@@ -109,7 +109,7 @@ class JobFirst(Allocator):
     """Base of policies that serve one job first; see `serve_first`."""
 
     work_conservation: str = "greedy"
-    _order: Standing[NDArray[np.int64]] = field(default_factory=Standing, init=False, repr=False,
+    _order: Standing[Ints] = field(default_factory=Standing, init=False, repr=False,
                                                 compare=False)
 
     wakes_on: ClassVar[Event] = Event.COFLOW
@@ -131,7 +131,7 @@ class JobFirst(Allocator):
         """Whether remaining bandwidth goes to single flows rather than to whole coflows."""
         return self.work_conservation == "maxmin"
 
-    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+    def in_order(self, view: FabricView) -> Ints:
         """The coflows, the first to be served first."""
         raise NotImplementedError
 
@@ -155,7 +155,7 @@ class AaloLBSF(JobFirst):
 
     by_key: ClassVar[Rule] = least_bytes_sent.base_rule
 
-    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+    def in_order(self, view: FabricView) -> Ints:
         """The coflows in order of their jobs."""
         return np.lexsort((view.job, view.job_attained))
 
@@ -175,7 +175,7 @@ class LCCF(JobFirst):
 
     by_key: ClassVar[Rule] = fewest_completed.base_rule
 
-    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+    def in_order(self, view: FabricView) -> Ints:
         """The coflows in order of their jobs."""
         return np.lexsort((view.job, view.job_attained, view.job_completed))
 
@@ -219,7 +219,7 @@ class JobSRPT(JobFirst):
         """The order as a compiled rule."""
         return (shortest_remaining if self.predictor is None else shortest_predicted).base_rule
 
-    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+    def in_order(self, view: FabricView) -> Ints:
         """The coflows in order of their jobs."""
         active = np.zeros(int(view.job.max()) + 1)
         np.add.at(active, view.job, view.gamma)

@@ -15,20 +15,15 @@ from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators.first import JobFirst
+from netsim.base.arrays import Floats, Ints
 from netsim.base.values import as_choice, known_names
 from netsim.errors import MissingExtraError, NetsimWarning
 from netsim.fabric.allocation import Information
 from netsim.fabric.allocator import Coming
 from netsim.fabric.view import FabricView
 from netsim.ties import merge_equal
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
-
 
 # --- the programme -------------------------------------------------------------------------
 
@@ -219,7 +214,7 @@ _TOLERANCE = 1e-3
 class _Plan:
     """The place of each job in the order, and the bound on the sum of weighted JCTs in seconds."""
 
-    place: NDArray[np.int64] | None = None
+    place: Ints | None = None
     bound_s: float = math.nan
 
 
@@ -289,7 +284,7 @@ class LPOrder(JobFirst):
         """The LP's lower bound on the weighted sum of JCTs, in seconds."""
         return {"weighted_jct_bound_s": self._plan.bound_s}
 
-    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+    def in_order(self, view: FabricView) -> Ints:
         """The coflows in order of their jobs; by arrival if it was not prepared."""
         place = self._plan.place
         return np.argsort(view.job if place is None else place[view.job], kind="stable")

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators.options import Standing, reorders
+from netsim.base.arrays import Floats, Ints
 from netsim.base.compiling import inlined
 from netsim.base.values import as_choice
 from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
 from netsim.fabric.allocator import Allocator, compiled
 from netsim.fabric.records import DUST
 from netsim.fabric.rule import Rule
-from netsim.fabric.view import FabricView, Floats
+from netsim.fabric.view import FabricView
 from netsim.ties import rank
 
 
@@ -136,7 +136,7 @@ def by_gamma_of_all(coflows: Any, jobs: Any, now: float, order: Any) -> None:
         order.key[c] = coflows[c].nominal_gamma
 
 
-def in_order_of_arrival(view: FabricView) -> NDArray[np.int64]:
+def in_order_of_arrival(view: FabricView) -> Ints:
     """Sort the coflows by arrival, then job.
 
     Coflows that became valid within 1e-9 of each other, relatively, count as simultaneous, so that
@@ -160,7 +160,7 @@ class Ordered(Allocator):
     work_conservation: str = "maxmin"
     decisions: str = "flow"
 
-    _order: Standing[NDArray[np.int64]] = field(default_factory=Standing, init=False, repr=False,
+    _order: Standing[Ints] = field(default_factory=Standing, init=False, repr=False,
                                                 compare=False)
 
     wakes_on: ClassVar[Event] = Event.COFLOW
@@ -191,11 +191,11 @@ class Ordered(Allocator):
         """Whether rates are independent of the order in which a coflow lists its flows."""
         return self.work_conservation in ("maxmin", "none")
 
-    def keys(self, view: FabricView) -> NDArray[np.float64]:
+    def keys(self, view: FabricView) -> Floats:
         """A number per coflow: the least is served first; ties go by arrival, then id."""
         raise NotImplementedError(f"{type(self).__name__} must implement keys")
 
-    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+    def in_order(self, view: FabricView) -> Ints:
         """The coflows by key, then arrival, then id."""
         by_arrival = in_order_of_arrival(view)
         return by_arrival[rank(self.keys(view)[by_arrival])]
@@ -223,7 +223,7 @@ class FIFO(Ordered):
 
     by_key = by_arrival.base_rule
 
-    def keys(self, view: FabricView) -> NDArray[np.float64]:
+    def keys(self, view: FabricView) -> Floats:
         """0 for each coflow, as ties go by arrival."""
         return np.zeros(len(view))
 
@@ -258,7 +258,7 @@ class SCF(_Sized):
         """See `Ordered.by_key`."""
         return by_longest_flow.base_rule if self.key == "original" else None
 
-    def keys(self, view: FabricView) -> NDArray[np.float64]:
+    def keys(self, view: FabricView) -> Floats:
         """The bytes of each coflow's longest flow."""
         if self.key == "original":
             return view.longest
@@ -284,7 +284,7 @@ class LCF(_Sized):
         """See `Ordered.by_key`."""
         return (by_total if self.key == "original" else by_remaining).base_rule
 
-    def keys(self, view: FabricView) -> NDArray[np.float64]:
+    def keys(self, view: FabricView) -> Floats:
         """The bytes of each coflow."""
         return view.total if self.key == "original" else view.remaining
 
@@ -317,7 +317,7 @@ class NCF(_Sized):
             return None
         return (by_unfinished_flows if self.key == "remaining" else by_flows).base_rule
 
-    def keys(self, view: FabricView) -> NDArray[np.float64]:
+    def keys(self, view: FabricView) -> Floats:
         """The width of each coflow."""
         if self.width == "ports":
             return view.ports(unfinished=self.key == "remaining").astype(np.float64)
@@ -351,7 +351,7 @@ class SEBF(_Sized):
         """See `Ordered.by_key`."""
         return (by_gamma if self.key == "remaining" else by_gamma_of_all).base_rule
 
-    def keys(self, view: FabricView) -> NDArray[np.float64]:
+    def keys(self, view: FabricView) -> Floats:
         """The gamma of each coflow at full capacities."""
         return view.gamma if self.key == "remaining" else view.nominal_gamma
 
@@ -424,7 +424,7 @@ class Sincronia(Allocator):
     """
 
     reorder: str = "arrival+completion"
-    _ids: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
+    _ids: Ints | None = field(default=None, init=False, repr=False, compare=False)
 
     wakes_on: ClassVar[Event] = Event.COFLOW
     leftover = "greedy"

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators.options import Standing
+from netsim.base.arrays import Floats, Ints
 from netsim.base.compiling import in_place, inlined
 from netsim.base.values import as_choice, as_number, convert, known_names
 from netsim.fabric.allocation import Allocation, Event
@@ -165,7 +165,7 @@ class Parrot(Allocator):
 
     theta_max: float = 0.9
     work_conservation: str = "backfill"
-    _decided: Standing[tuple[NDArray[np.int64], float]] = field(
+    _decided: Standing[tuple[Ints, float]] = field(
         default_factory=Standing, init=False, repr=False, compare=False)
 
     # Theta takes the logarithm of bytes.
@@ -204,7 +204,7 @@ class Parrot(Allocator):
             shares = view.greedy(order, base=shares)
         return Allocation(shares=shares, note=note)
 
-    def _decide(self, view: FabricView) -> tuple[NDArray[np.int64], float]:
+    def _decide(self, view: FabricView) -> tuple[Ints, float]:
         """Decide on the order of the coflows, and on the share of the first."""
         if view.jobs < len(view):
             return _overlap_order(view), 1.0
@@ -218,13 +218,13 @@ class Parrot(Allocator):
         return min(self.theta_max, (1 / len(view)) ** (1 / (math.log(attained + 1) + 1)))
 
 
-def average_coflow(view: FabricView) -> NDArray[np.float64]:
+def average_coflow(view: FabricView) -> Floats:
     """Compute bytes sent per completed coflow, A_m = S_m/Z_m (Def. 5); inf before the first."""
     completed = view.job_completed
     return np.where(completed > 0, view.job_attained / np.maximum(completed, 1), np.inf)
 
 
-def _overlap_order(view: FabricView) -> NDArray[np.int64]:
+def _overlap_order(view: FabricView) -> Ints:
     """Sort coflows by the rule of Section 7."""
     longest, valid, gamma = map(merge_equal, (view.job_longest_gamma, view.valid_s, view.gamma))
     return np.lexsort((view.order, -gamma, -valid, view.job, longest))

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
@@ -46,8 +46,8 @@ class CoflowExecution(Execution):
     sends_state = True
 
     def __init__(self, env: Any, fabric: FabricProcess, cluster: Cluster, jobs: Sequence[JobSpec],
-                 model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64],
-                 factors: NDArray[np.float64], seed: int = 0, may_go_back: bool = False,
+                 model: Contention, recorder: JobRecorder, capacity: Floats,
+                 factors: Floats, seed: int = 0, may_go_back: bool = False,
                  forecast: Forecast | None = None) -> None:
         super().__init__(env, jobs)
         self._fabric, self._cluster, self._model = fabric, cluster, model
@@ -65,8 +65,7 @@ class CoflowExecution(Execution):
         super().add_job(job, jobs)
         self._expected = {}
 
-    def start(self, job: int, gpus: NDArray[np.int64], kept: float, ended: Callable[[int], None]
-              ) -> float:
+    def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> float:
         """Start a job now; see `Execution.start`."""
         plan = self._plan(self._jobs[job], gpus)
         if job in self.processes:
@@ -123,8 +122,8 @@ class CoflowExecution(Execution):
         """Discard what a job made since its last start, after it was stopped."""
         self.processes[job].go_back()
 
-    def send_state(self, job: int, nbytes: NDArray[np.float64], source: int,
-                   targets: NDArray[np.int64], there: Callable[[], None]) -> None:
+    def send_state(self, job: int, nbytes: Floats, source: int,
+                   targets: Ints, there: Callable[[], None]) -> None:
         """Send the state of a job to servers, as one coflow; see `Execution`."""
         ends = self._cluster.hosts_of(self._cluster.first[np.append(targets, source)])
         flows = Flows(np.full(len(targets), ends[-1]), ends[:-1], nbytes)
@@ -163,7 +162,7 @@ class CoflowExecution(Execution):
         if job in self._moving:
             self.withdraw_state(job)
 
-    def withdraw_state(self, job: int) -> NDArray[np.float64]:
+    def withdraw_state(self, job: int) -> Floats:
         """Withdraw the state of a job, and return the bytes left; see `Execution`."""
         transfer, flows = self._moving.pop(job)
         demand = transfer.demand
@@ -179,7 +178,7 @@ class CoflowExecution(Execution):
         self._recorder.coflow_dropped(transfer.job, self.processes[transfer.job].iteration, "state",
                                       transfer, nbytes, "state")
 
-    def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
+    def _plan(self, job: JobSpec, gpus: Ints) -> JobPlan:
         """Make the plan of a job on its GPUs, from now on."""
         servers = self._cluster.server_of[gpus]
         factors = self._factors[servers]
@@ -225,13 +224,13 @@ class CoflowExecution(Execution):
         return tuple(replace(stage, weight=share) for stage in stages)
 
     @property
-    def _shared(self) -> NDArray[np.int64] | None:
+    def _shared(self) -> Ints | None:
         """GPUs of each server, if the allocator gives coflows bandwidth in proportion to GPUs."""
         return self._cluster.gpus if self._fabric.allocator.reserves_gpus else None
 
 
 def _slowed_and_placed(slow: Callable[[tuple[Stage, ...]], tuple[Stage, ...]],
-                       servers: NDArray[np.int64], intra: float, shared: NDArray[np.int64] | None,
+                       servers: Ints, intra: float, shared: Ints | None,
                        stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return placed_stages(slow(stages), servers, intra, shared)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import simpy
 from netsim.base.values import Known
 from netsim.cluster.cluster import Cluster, check_size
@@ -34,10 +35,6 @@ from netsim.jobs.arrivals import Arrivals
 from netsim.placements.placement import FirstFit, Placement
 from netsim.ties import is_now
 from netsim.workload import JobSpec
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 
 # --- the GPUs ------------------------------------------------------------------------------
@@ -146,9 +143,8 @@ class Engine:
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
-                 scheduler: Scheduler, execution: Execution,
-                 placement: Placement | None = None, name: str | None = None,
-                 options: Preemption | None = None) -> None:
+                 scheduler: Scheduler, execution: Execution, placement: Placement | None = None,
+                 name: str | None = None, options: Preemption | None = None) -> None:
         for job in jobs:
             check_size(job, cluster)
         self._env, self._cluster, self._jobs = env, cluster, jobs
@@ -191,12 +187,12 @@ class Engine:
         self._arrivals.add(job, jobs[job].arrival_s)
 
     @property
-    def start_s(self) -> NDArray[np.float64]:
+    def start_s(self) -> Floats:
         """First start of each job, in seconds; NaN before."""
         return self.ledger.rows["first_start"]
 
     @property
-    def end_s(self) -> NDArray[np.float64]:
+    def end_s(self) -> Floats:
         """End of each job, in seconds; NaN before."""
         return self.ledger.rows["end"]
 
@@ -592,7 +588,7 @@ class _GivenTimes(TimedExecution):
         super().__init__(env, jobs)
         self._each_s = [total / job.iterations for total, job in zip(seconds, jobs, strict=True)]
 
-    def seconds(self, job: int, gpus: NDArray[np.int64]) -> float:
+    def seconds(self, job: int, gpus: Ints) -> float:
         """The time per iteration of a job."""
         return self._each_s[job]
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.lazy import simpy
 from netsim.base.values import Known
 from netsim.cluster.cluster import Cluster, server_kind
@@ -20,10 +20,6 @@ from netsim.jobs.stragglers import slowed_model
 from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound, per_iteration
 from netsim.workload import JobSpec
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 
 class Execution(ABC):
@@ -85,7 +81,7 @@ class Execution(ABC):
         """
         return (self._jobs[job].ranks,)
 
-    def prefer(self, job: int, gpus: Ints, free: NDArray[np.bool_]) -> Ints:
+    def prefer(self, job: int, gpus: Ints, free: Bools) -> Ints:
         """Return the GPUs on which a job should start for the first time, instead of `gpus`.
 
         `free` marks the GPUs among which to choose.
@@ -201,7 +197,7 @@ class IterationTimeExecution(TimedExecution):
     """
 
     def __init__(self, env: Any, cluster: Cluster, jobs: Sequence[JobSpec],
-                 factors: NDArray[np.float64] | None = None) -> None:
+                 factors: Floats | None = None) -> None:
         super().__init__(env, jobs)
         self._cluster = cluster
         # By server: how many times as long computation takes.
@@ -249,7 +245,7 @@ class ContentionExecution(Execution):
     """Execution in which jobs run at the pace of the contention model."""
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
-                 model: Contention, factors: NDArray[np.float64] | None = None) -> None:
+                 model: Contention, factors: Floats | None = None) -> None:
         super().__init__(env, jobs)
         self._cluster, self._model = cluster, model
         # By server: how many times as long computation takes.

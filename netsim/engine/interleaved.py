@@ -11,15 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Ints
 from netsim.base.streams import stream
 from netsim.engine.as_coflows import CoflowExecution
 from netsim.jobs.alone import IterationAlone, alone
 from netsim.jobs.cassini import Begun, BestDelay, best_delay
 from netsim.ties import EQUAL
-
-Ints = NDArray[np.int64]
 
 
 class InterleavedExecution(CoflowExecution):
@@ -39,7 +37,7 @@ class InterleavedExecution(CoflowExecution):
 
     # --- where and when jobs begin ----------------------------------------------------------
 
-    def prefer(self, job: int, gpus: Ints, free: NDArray[np.bool_]) -> Ints:
+    def prefer(self, job: int, gpus: Ints, free: Bools) -> Ints:
         """Return the candidate whose links have the best mean score; see `Execution.prefer`.
 
         The first one of several counts, which is that of the scheduler if it is among them. Those
@@ -75,7 +73,7 @@ class InterleavedExecution(CoflowExecution):
         spec = self._jobs[job]
         return alone(self._plan(spec, gpus).graph(0), spec.ranks)
 
-    def _others(self, gpus: Ints, free: NDArray[np.bool_]) -> Iterator[Ints]:
+    def _others(self, gpus: Ints, free: Bools) -> Iterator[Ints]:
         """Draw placements like that of a job, on servers with as many GPUs, and as many free ones.
 
         From each server come the first of its free GPUs.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.values import Rows
 from netsim.cluster.cluster import Cluster, has_equal_servers, server_kind
 from netsim.cluster.ring import has_model, model_of
@@ -19,10 +20,6 @@ from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound
 from netsim.ties import is_now
 from netsim.workload import JobSpec
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 # --- estimates -----------------------------------------------------------------------------
 
@@ -35,12 +32,12 @@ def estimate_of(job: JobSpec) -> float:
     return _ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
 
 
-def estimates_of(jobs: Sequence[JobSpec]) -> NDArray[np.float64]:
+def estimates_of(jobs: Sequence[JobSpec]) -> Floats:
     """The estimated running time of each job in seconds; see `estimate_of`."""
     return np.array([estimate_of(job) for job in jobs])
 
 
-def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.float64]:
+def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> Floats:
     """Estimate the seconds of an iteration of each job.
 
     A job's own estimate is used if it has one. Otherwise, if the job is a model or a ring and all
@@ -50,7 +47,7 @@ def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np
     return np.array([_expected(job, cluster, known) for job in jobs])
 
 
-def expected_times(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.float64]:
+def expected_times(jobs: Sequence[JobSpec], cluster: Cluster) -> Floats:
     """Estimate the running time of each job in seconds; see `expected_iterations`."""
     iterations_s = expected_iterations(jobs, cluster)
     return np.array([each * job.iterations if job.estimate_s is None else job.estimate_s

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.values import is_whole
 from netsim.cluster.cluster import Cluster
@@ -21,8 +21,6 @@ from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Placement, Room
 from netsim.ties import is_now
 from netsim.workload import JobSpec
-
-Ints = NDArray[np.int64]
 
 #: The start of a job: its index in the workload and its GPUs, in order of ranks.
 Start = tuple[int, Ints]
@@ -114,12 +112,12 @@ class ClusterView:
     running: Mapping[int, Ints]
     holding: Ints
     saving: Mapping[int, Saving]
-    free: NDArray[np.bool_]
+    free: Bools
     free_on: Ints
     idle: int
     lost: Mapping[int, None]
-    load: NDArray[np.float64]
-    estimates: NDArray[np.float64]
+    load: Floats
+    estimates: Floats
     placement: Placement
     accounts: JobAccounts
     ready_on: Callable[[int, Ints], float]
@@ -135,7 +133,7 @@ class ClusterView:
         """Return a copy-on-write `Room` from which several jobs can be placed one after another."""
         return self.room_on(self.free)
 
-    def room_on(self, free: NDArray[np.bool_]) -> Room:
+    def room_on(self, free: Bools) -> Room:
         """Return a `Room` of the given GPUs, such as those that a preemption would make free.
 
         Parameters
@@ -148,7 +146,7 @@ class ClusterView:
                     self.estimates)
 
     @property
-    def weight(self) -> NDArray[np.float64]:
+    def weight(self) -> Floats:
         """The weight of each job, `JobSpec.weight`; shape (jobs,)."""
         return self.accounts.weight
 
@@ -342,7 +340,7 @@ def _is_number(given: Any) -> bool:
 
 
 def check_preemption(name: str, job: int, jobs: Sequence[JobSpec], running: Mapping[int, Ints],
-                     saving: Mapping[int, Saving], got: NDArray[np.float64], now: float) -> None:
+                     saving: Mapping[int, Saving], got: Floats, now: float) -> None:
     """Check that a job can be preempted now; `got` has the time at which each got its GPUs."""
     known = 0 <= job < len(jobs)
     what = f"scheduler {name} preempts " + (f"job {jobs[job].id}" if known
@@ -374,9 +372,8 @@ def check_moved(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec],
 
 
 def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluster: Cluster,
-                pending: Collection[int], saving: Mapping[int, Saving],
-                free: NDArray[np.bool_], lost: bool, sizes_of: Callable[[int], Sequence[int]]
-                ) -> None:
+                pending: Collection[int], saving: Mapping[int, Saving], free: Bools, lost: bool,
+                sizes_of: Callable[[int], Sequence[int]]) -> None:
     """Check that a job waits, and that it can start on the given GPUs.
 
     `sizes_of` lists the numbers of GPUs with which a job can run, in ascending order.

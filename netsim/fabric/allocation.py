@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.values import as_choice, known_names, refuse_set
 from netsim.errors import AllocationError, InputError
@@ -18,7 +19,7 @@ from netsim.fabric.kernels import priority_state as kinds
 
 
 # --- checks of arrays ----------------------------------------------------------------------
-def whole_numbers(values: ArrayLike) -> NDArray[np.int64]:
+def whole_numbers(values: ArrayLike) -> Ints:
     """Convert an order to an array of whole numbers."""
     try:
         array = np.ascontiguousarray(values)
@@ -32,7 +33,7 @@ def whole_numbers(values: ArrayLike) -> NDArray[np.int64]:
     return whole
 
 
-def indices(values: ArrayLike, count: int) -> NDArray[np.int64]:
+def indices(values: ArrayLike, count: int) -> Ints:
     """Convert an order of some of `count` coflows or flows to an array."""
     order = whole_numbers(values)
     if order.ndim != 1 or (order.size and (order.min() < 0 or order.max() >= count)):
@@ -41,7 +42,7 @@ def indices(values: ArrayLike, count: int) -> NDArray[np.int64]:
     return order
 
 
-def not_once(order: NDArray[np.int64]) -> str:
+def not_once(order: Ints) -> str:
     """Describe an order that does not name each coflow once; empty if it does."""
     if np.array_equal(np.sort(order), np.arange(len(order))):
         return ""
@@ -49,7 +50,7 @@ def not_once(order: NDArray[np.int64]) -> str:
             "np.argsort does")
 
 
-def amounts(name: str, values: ArrayLike, count: int) -> NDArray[np.float64]:
+def amounts(name: str, values: ArrayLike, count: int) -> Floats:
     """Convert `count` values to an array of numbers that are finite and not negative."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     if array.shape != (count,) or not np.all((array >= 0) & (array < np.inf)):
@@ -58,7 +59,7 @@ def amounts(name: str, values: ArrayLike, count: int) -> NDArray[np.float64]:
     return array
 
 
-def numbers(name: str, values: ArrayLike, count: int) -> NDArray[np.float64]:
+def numbers(name: str, values: ArrayLike, count: int) -> Floats:
     """Convert `count` values, called `name` in errors, to an array."""
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
@@ -173,7 +174,7 @@ def kinds_of(primary: str, backfill: str) -> tuple[int, int]:
     return _PRIMARY[primary], _BACKFILL[backfill]
 
 
-def _ints(values: ArrayLike | None, count: int) -> NDArray[np.int64]:
+def _ints(values: ArrayLike | None, count: int) -> Ints:
     return (np.zeros(count, np.int64) if values is None
             else np.ascontiguousarray(values, dtype=np.int64))
 
@@ -372,7 +373,7 @@ class Allocation:
         return self.shares is not None or (self.order is not None and self.service is None)
 
 
-def _floats(values: ArrayLike) -> NDArray[np.float64]:
+def _floats(values: ArrayLike) -> Floats:
     try:
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -10,16 +10,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.values import as_collection, known_names
 from netsim.errors import AllocationError, InputError
 from netsim.fabric.allocation import Allocation, Event, Information, as_event
 from netsim.fabric.rule import Rule, columns_in
 from netsim.fabric.view import FabricView
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Undecided(Exception):

@@ -13,8 +13,8 @@ from types import FunctionType
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.lazy import simpy
 from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.allocator import Undecided
@@ -311,7 +311,7 @@ class ActiveCoflows:
             active.append(transfer)
         return active
 
-    def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
+    def withdraw(self, transfer: CoflowEvent) -> Floats:
         """Remove a coflow that is not complete; return the bytes left of each flow.
 
         Sets its `start_s` if it is active. Bytes that are still in transit are lost.

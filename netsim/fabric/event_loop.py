@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
@@ -83,7 +84,7 @@ class EventLoop:
 
     def __init__(self, table: FlowTable, interval: float, pause: int, carries: bool,
                  completed: Callable[[NDArray[Any], NDArray[Any]], None],
-                 watch: Callable[[float, float, NDArray[np.float64], int], None]) -> None:
+                 watch: Callable[[float, float, Floats, int], None]) -> None:
         self._table = table
         self.interval, self._pause = interval, pause  #: the observe interval in seconds
         self._carries = carries
@@ -280,7 +281,7 @@ class EventLoop:
                 self._loop["due"] = self._table.graphs.next_due
 
     def _call(self, engine: Any, pending: NDArray[Any], table: FlowTable, loop: NDArray[Any],
-              carried: NDArray[np.float64], rule: RuleState | None = None) -> Any:
+              carried: Floats, rule: RuleState | None = None) -> Any:
         """Call the kernel; return the engine."""
         rows, jobs, arrays, used = table.kernel_view
         tables = Tables(rows, jobs, arrays, used, table.graphs.kernel_view, pending, self._finished,
@@ -299,10 +300,10 @@ class EventLoop:
             if loop["reason"][0] != BREATHES:
                 return engine
 
-    def _carried(self) -> NDArray[np.float64]:
+    def _carried(self) -> Floats:
         return np.zeros(len(self._table.capacity)) if self._carries else _NOTHING
 
-    def _report(self, carried: NDArray[np.float64]) -> int:
+    def _report(self, carried: Floats) -> int:
         """Update the table, recorder and fabric; return why the loop stopped."""
         table, loop = self._table, self._loop
         start = self.now

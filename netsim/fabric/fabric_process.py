@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.display import telling_for
 from netsim.base.lazy import simpy
 from netsim.fabric.allocation import Allocation, Event, PriorityService
@@ -57,7 +58,7 @@ class Observer(Protocol):
                 note: Callable[[], Mapping[str, float] | None]) -> None:
         """Record a decision; `note` returns the values that the policy inferred."""
 
-    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
+    def moved(self, start: float, now: float, carried: Floats) -> None:
         """Record the bytes that each link carried between two times.
 
         The observer may keep the array, which is empty unless `carries` is set.
@@ -175,7 +176,7 @@ class FabricProcess:
         self.advance_to_now()
         self._happen(_COFLOW_DONE)
 
-    def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
+    def withdraw(self, transfer: CoflowEvent) -> Floats:
         """Remove a coflow that is not complete; return the bytes left of each flow."""
         if transfer.key in self.in_flight.active:
             self.interrupt()
@@ -663,8 +664,7 @@ class FabricProcess:
             self._loop.flush()
             self._revisit_at = min(self._asks_at, self._loop.limit_at)
 
-    def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
-               ) -> None:
+    def _watch(self, start: float, now: float, carried: Floats, decisions: int) -> None:
         """Count the decisions of the event loop; report them and moved bytes to the observer."""
         self._moved_to = now
         self.decisions += decisions

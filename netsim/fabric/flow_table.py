@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService, not_once
 from netsim.fabric.graphs import Graphs, OperationRows, Steps
@@ -45,7 +46,7 @@ class PriorityEngine:
         """Drop the engine: coflows have come, or rates or links have changed."""
         self.current = None
 
-    def begin(self, coflows: NDArray[Any], arrays: FlowRows, capacity: NDArray[np.float64],
+    def begin(self, coflows: NDArray[Any], arrays: FlowRows, capacity: Floats,
               service: PriorityService, interval: float) -> Any:
         """Return the engine for a decision, updated from the current one if possible."""
         current = self.current
@@ -66,7 +67,7 @@ class PriorityEngine:
         """Return the engine for a rule in the event loop; one without flows if there is none."""
         return self.current if isinstance(self.current, PriorityState) else no_flows()
 
-    def move(self, coflows: NDArray[Any], before: NDArray[np.int64]) -> None:
+    def move(self, coflows: NDArray[Any], before: Ints) -> None:
         """Adjust the engine to flows that have moved to other rows.
 
         The rows have the current places of flows; the first flow of each coflow was at `before`.
@@ -106,7 +107,7 @@ class MaxMinEngine:
         self._by_flow = by_flow
 
     def take_in(self, rows: NDArray[Any], count: int, arrays: FlowRows,
-                capacity: NDArray[np.float64], longest: int) -> MaxMinState:
+                capacity: Floats, longest: int) -> MaxMinState:
         """Add the flows of the first `count` rows, which are active; build new arrays if needed.
 
         `longest` is the largest number of links on a path of these coflows or of those that may
@@ -119,7 +120,7 @@ class MaxMinEngine:
                                      self.deterministic_rounding)
         return self.current
 
-    def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:
+    def move(self, coflows: NDArray[Any], before: Ints, flows: int) -> None:
         """Adjust to flows that have moved to other rows; see `moved`."""
         if self.current is not None:
             self.current = moved(self.current, coflows, before, flows)
@@ -146,7 +147,7 @@ class FlowTable:
     Each coflow has a segment in each of the arrays `flows`, `hops` and `loads`.
     """
 
-    def __init__(self, capacity: NDArray[np.float64], job_arrivals: Any) -> None:
+    def __init__(self, capacity: Floats, job_arrivals: Any) -> None:
         self.capacity = np.array(capacity, dtype=np.float64)  #: bytes per second
         self.jobs = np.zeros(len(job_arrivals), JOB)
         self.jobs["arrival"] = job_arrivals
@@ -221,12 +222,12 @@ class FlowTable:
         self.graphs.insert(index)
         self.pending["job"] += self.pending["job"] >= index
 
-    def profiles_of(self, jobs: NDArray[np.int64]) -> NDArray[Any]:
+    def profiles_of(self, jobs: Ints) -> NDArray[Any]:
         """Return the profile of each of these jobs, as rows."""
         rows = [self.profiles.get(job, IterationProfile()) for job in jobs.tolist()]
         return np.array(rows, [(name, np.float64) for name in IterationProfile._fields])
 
-    def add_links(self, capacity: NDArray[np.float64]) -> None:
+    def add_links(self, capacity: Floats) -> None:
         """Add links with these capacities, in bytes per second; no flow crosses them yet."""
         more = capacity[len(self.capacity):]
         self.capacity = np.concatenate((self.capacity, more))
@@ -350,7 +351,7 @@ class FlowTable:
         self.coflows = self.rows[:len(self.coflows) - count]
         return removed[:count]
 
-    def flows_left(self, key: int) -> NDArray[np.float64]:
+    def flows_left(self, key: int) -> Floats:
         """Return the bytes left of each flow of an active coflow. Shape (flows,)."""
         self.flush()
         row = self.coflows[self._place(key)]
@@ -363,7 +364,7 @@ class FlowTable:
     def _place(self, key: int) -> int:
         return int(np.flatnonzero(self.coflows["key"] == key)[0])
 
-    def withdraw(self, key: int) -> NDArray[np.float64]:
+    def withdraw(self, key: int) -> Floats:
         """Remove an active coflow; return the bytes left of each flow."""
         self.suspend_engines()
         left, place = self.flows_left(key), self._place(key)
@@ -390,18 +391,18 @@ class FlowTable:
             moves |= self._reroute_graph(job, demands)
         return moves
 
-    def _reroute(self, places: NDArray[np.int64], demands: RoutedCoflow) -> bool:
+    def _reroute(self, places: Ints, demands: RoutedCoflow) -> bool:
         self.suspend_engines()
         self.make_room(0, demands)
         return self._moves(places, demands)
 
-    def _moves(self, places: NDArray[np.int64], demands: RoutedCoflow) -> bool:
+    def _moves(self, places: Ints, demands: RoutedCoflow) -> bool:
         moves = progress.reroute(self.coflows, places, self.flow_arrays.arrays,
                                  self.flow_arrays.used, demands.coflows, demands.arrays) > 0
         self._fresh &= not moves
         return moves
 
-    def without_process(self) -> NDArray[np.int64]:
+    def without_process(self) -> Ints:
         """Return the jobs without a process that have coflows left to send, in order."""
         rows = self.coflows
         sending = (rows["waited"] != WAITED) & (rows["open"] > 0)
@@ -417,7 +418,7 @@ class FlowTable:
                  for place in active]
         return any(moves)
 
-    def links_in_use(self) -> NDArray[np.bool_]:
+    def links_in_use(self) -> Bools:
         """Return for each link whether an unfinished flow crosses it."""
         self.flush()
         index, _ = self.open_flows()
@@ -435,7 +436,7 @@ class FlowTable:
         self._fresh = False
 
     def advance(self, dt: float, now: float, slack: float,
-                carried: NDArray[np.float64] = _NOT_COUNTED) -> tuple[int, int]:
+                carried: Floats = _NOT_COUNTED) -> tuple[int, int]:
         """Move bytes for `dt` seconds at current rates; return how many coflows and flows end.
 
         In step, the bytes of each link are added to `carried`, if it has a value per link.
@@ -446,8 +447,7 @@ class FlowTable:
         self._fresh = False
         return progress.advance_flows(self.coflows, self.flows, dt, now, slack)
 
-    def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
-                     ) -> tuple[float, float, int]:
+    def apply_shares(self, shares: Floats, now: float, check: bool) -> tuple[float, float, int]:
         """Apply shares of the LP rates; see `progress.apply_shares`."""
         self.begin_in_step()
         finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
@@ -460,18 +460,18 @@ class FlowTable:
         self.refresh()
         self.in_step = True
 
-    def apply_order(self, order: NDArray[np.int64], now: float) -> tuple[float, float, int]:
+    def apply_order(self, order: Ints, now: float) -> tuple[float, float, int]:
         """Apply an order, as shares; the returned link is `NO_ORDER` if coflows are missing."""
         if not_once(order):
             return math.inf, math.inf, NO_ORDER
         self.begin_in_step()
         return self.apply_shares(self.shares_in_order(order), now, False)
 
-    def shares_in_order(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
+    def shares_in_order(self, order: Ints) -> Floats:
         """Return the largest share of each coflow that still fits, in order (MADD)."""
         self.refresh()
         count = len(self.coflows)
-        shares: NDArray[np.float64] = blocks.greedy(
+        shares: Floats = blocks.greedy(
             self.coflows, self.loads, order, np.ones(count), np.zeros(count), self.capacity,
             self.no_shared_links())
         return shares
@@ -480,15 +480,14 @@ class FlowTable:
         """Return empty shared links with room for the active coflows."""
         return new_shared_links(len(self.coflows), len(self.loads), len(self.capacity))
 
-    def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
-                    ) -> tuple[float, float, int]:
+    def apply_rates(self, rates: Floats, now: float, check: bool) -> tuple[float, float, int]:
         """Apply one rate per unfinished flow; see `progress.apply_rates`."""
         self.suspend_engines()
         self._spread()
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
 
-    def set_weights(self, weights: NDArray[np.float64], split: bool) -> tuple[float, float]:
+    def set_weights(self, weights: Floats, split: bool) -> tuple[float, float]:
         """Set the weights of unfinished flows, or `split` those of coflows among their flows.
 
         Return the least positive and the largest weight of a flow.
@@ -534,7 +533,7 @@ class FlowTable:
             progress.spread(self.coflows, self.flows, self.loads)
             self.in_step = False
 
-    def flow_rates(self) -> NDArray[np.float64]:
+    def flow_rates(self) -> Floats:
         """Return the bytes per second of each unfinished flow, in the order of `open_flows`."""
         self.flush()
         index, owner = self.open_flows()
@@ -542,7 +541,7 @@ class FlowTable:
             return self.flows["remaining"][index] * self.coflows["speed"][owner]
         return self.flows["rate"][index]
 
-    def bytes_left(self) -> NDArray[np.float64]:
+    def bytes_left(self) -> Floats:
         """Return the bytes that each active coflow has yet to send."""
         self.flush()
         return self.coflows["base"] * self.coflows["left"]
@@ -558,7 +557,7 @@ class FlowTable:
                 else self.flows["finish"][self.open_flows()[0]])
         return float(ends[ends > at].min(initial=np.inf))
 
-    def carried(self, start: float, end: float) -> NDArray[np.float64]:
+    def carried(self, start: float, end: float) -> Floats:
         """Return the bytes that each link carries between two times, at the rates in the rows.
 
         No bytes may have been moved since `start`.
@@ -590,7 +589,7 @@ class FlowTable:
                                         self.used)
         return self.apply_rates(rates, now, False)
 
-    def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def open_flows(self) -> tuple[Ints, Ints]:
         """Return the positions of unfinished flows in `flows`, and the coflow of each."""
         return blocks.open_flows(self.coflows, self.flows)
 

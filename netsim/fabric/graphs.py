@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.values import same
 from netsim.fabric.kernels import graphs as kernels
 from netsim.fabric.kernels.graphs import GraphArrays
@@ -35,15 +36,15 @@ class OperationRows:
     """The operations of an iteration of a job."""
 
     operations: NDArray[Any]  #: of OPERATION; `child` counts from the start of `children`
-    children: NDArray[np.int64]  #: places of operations
+    children: Ints  #: places of operations
     #: Places of the computations on ranks, each after those it waits for.
-    computes: NDArray[np.int64]
+    computes: Ints
     __deepcopy__ = same
 
 
 #: What a job does in an iteration: its operations; or, of a chain, the seconds from the arrival of
 #: the coflow before until the stage of each coflow is valid.
-Steps = OperationRows | NDArray[np.float64]
+Steps = OperationRows | Floats
 
 
 class Computed(NamedTuple):
@@ -51,19 +52,19 @@ class Computed(NamedTuple):
 
     job: int
     iteration: int
-    operation: NDArray[np.int64]  #: places among the operations of the job
-    start_s: NDArray[np.float64]
-    end_s: NDArray[np.float64]
+    operation: Ints  #: places among the operations of the job
+    start_s: Floats
+    end_s: Floats
 
 
 class OperationArrays(NamedTuple):
     """The last arrays of `GraphArrays`: the operations, and how far each iteration is."""
 
     operations: NDArray[Any]
-    children: NDArray[np.int64]
+    children: Ints
     state: NDArray[Any]
-    times: NDArray[np.float64]
-    codes: NDArray[np.int64]
+    times: Floats
+    codes: Ints
     head: NDArray[Any]
 
 
@@ -126,7 +127,7 @@ class Graphs:
             self._add(job, coflows, steps, iterations * len(coflows), due, arrays)
             self.next_due = min(self.next_due, due)
 
-    def _add(self, job: int, coflows: Sequence[RoutedCoflow], pauses: NDArray[np.float64],
+    def _add(self, job: int, coflows: Sequence[RoutedCoflow], pauses: Floats,
              total: int, due: float, arrays: FlowArrays) -> None:
         """Add the stages of a job; see `GRAPH`."""
         row = self.of_jobs[job]
@@ -190,7 +191,7 @@ class Graphs:
             self.stages["coflow"][_places_of(self.of_jobs[self.unended])])]
 
     @property
-    def unended(self) -> NDArray[np.int64]:
+    def unended(self) -> Ints:
         """The jobs whose graphs have not ended, in order."""
         chains = self.of_jobs[self.running]
         return self.running[chains["emitted"] < chains["total"]]
@@ -358,7 +359,7 @@ def _not_due(jobs: int) -> NDArray[Any]:
     return rows
 
 
-def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:
+def _places_of(chains: NDArray[Any]) -> Ints:
     """Return the places of the stages of some jobs, given their GRAPH rows."""
     return np.concatenate([np.empty(0, np.int64), *(
         np.arange(chain["first"], chain["first"] + chain["stages"]) for chain in chains)])

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.values import same
 from netsim.errors import InputError
 from netsim.fabric.kernels.binding import bind, bottlenecks
@@ -19,8 +20,6 @@ from netsim.fabric.records import FLOW, HOP, LOAD, FlowRows
 from netsim.network import Topology
 from netsim.network.wire import messages_of
 from netsim.workload import Flows
-
-Floats = NDArray[np.float64]
 
 
 def least_times(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any], loads: NDArray[Any],
@@ -58,7 +57,7 @@ def least_times(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any], 
     return coflows["overhead"] + np.maximum(least, messages)
 
 
-def _ends_of_paths(flows: NDArray[np.int64], paths: Floats) -> tuple[Floats, Floats]:
+def _ends_of_paths(flows: Ints, paths: Floats) -> tuple[Floats, Floats]:
     """Return the lowest and the highest path latency of each coflow; inf and 0 without flows."""
     owner = np.repeat(np.arange(len(flows)), flows)
     shortest, longest = np.full(len(flows), np.inf), np.zeros(len(flows))
@@ -67,8 +66,7 @@ def _ends_of_paths(flows: NDArray[np.int64], paths: Floats) -> tuple[Floats, Flo
     return shortest, longest
 
 
-def _least_time(paths: Floats, nbytes: Floats, flow: NDArray[np.int64], link: NDArray[np.int64],
-                capacity: Floats) -> float:
+def _least_time(paths: Floats, nbytes: Floats, flow: Ints, link: Ints, capacity: Floats) -> float:
     """Return the bound of a coflow with unequal latencies, given the flow and link of each hop."""
     order = np.lexsort((-paths[flow], link))
     flow, link = flow[order], link[order]
@@ -79,7 +77,7 @@ def _least_time(paths: Floats, nbytes: Floats, flow: NDArray[np.int64], link: ND
 
 
 #: The steps of a collective for which a coflow stands; see `netsim.Stage.steps`.
-_Steps = tuple[tuple[NDArray[np.int64], int], ...]
+_Steps = tuple[tuple[Ints, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,8 +149,7 @@ class RoutedCoflow:
         return cls(coflows, rows, hops, loads, float(one["total"]), float(one["gamma"]), weight,
                    deadline_s, overhead, float(one["payload"]))
 
-    def with_left(self, left: NDArray[np.float64], of_bytes: float,
-                  capacity: NDArray[np.float64]) -> RoutedCoflow:
+    def with_left(self, left: Floats, of_bytes: float, capacity: Floats) -> RoutedCoflow:
         """Return the rest of this coflow, or of the same coflow on other hosts.
 
         `left` has the bytes left of each flow, out of `of_bytes` in total. If this coflow has
@@ -182,7 +179,7 @@ class RoutedCoflow:
         """Seconds from the coflow's begin until its messages without bytes arrive; 0 if none."""
         return max(float(self.coflows["arrives"][0]), 0.0)
 
-    def least_s(self, capacity: NDArray[np.float64], latency: NDArray[np.float64]) -> float:
+    def least_s(self, capacity: Floats, latency: Floats) -> float:
         """Return a lower bound on the completion time; see `least_times`."""
         return float(least_times(self.coflows, self.flows, self.hops, self.loads, capacity,
                                  latency)[0])

@@ -25,6 +25,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.compiling import Direct, cached, compiling, enabled, seal
 from netsim.base.values import same
 from netsim.errors import InputError
@@ -485,17 +486,17 @@ class RuleRunner:
                                 written[options:])
 
     @property
-    def _sequence(self) -> NDArray[np.int64]:
+    def _sequence(self) -> Ints:
         """The active coflows, in the order of the last decision."""
         return self._lists[rules.SEQUENCE][:len(self._table.coflows)]
 
     @property
-    def limit(self) -> NDArray[np.float64]:
+    def limit(self) -> Floats:
         """Bytes sent at which each coflow's rule is called again. Shape (active coflows,)."""
         return self._values[rules.LIMIT][:len(self._table.coflows)]
 
     @property
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """The shares of the last decision. Shape (active coflows,)."""
         return self._values[rules.SHARE][:len(self._table.coflows)]
 
@@ -550,7 +551,7 @@ class RuleRunner:
         """The latest time at which the rule must be called again, in seconds; inf if none."""
         return float(self._scalars[rules.WRITTEN, 0])
 
-    def _service(self, sequence: NDArray[np.int64], order: rules.RuleOutput) -> PriorityService:
+    def _service(self, sequence: Ints, order: rules.RuleOutput) -> PriorityService:
         rule = self.rule
         if rule.gives == "flows":
             return PriorityService(sequence, backfill="greedy", by_size=True)

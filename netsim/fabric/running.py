@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Ints
 from netsim.errors import InputError
 
 
@@ -22,8 +23,8 @@ class JobLabel(NamedTuple):
 class JobHosts(NamedTuple):
     """Jobs and their hosts: one entry per job and host, in order of (job, host); read-only."""
 
-    job: NDArray[np.int64]  #: numbered by (arrival, id)
-    host: NDArray[np.int64]
+    job: Ints  #: numbered by (arrival, id)
+    host: Ints
 
 
 class Running:
@@ -31,7 +32,7 @@ class Running:
 
     def __init__(self, changed: Callable[[], None] | None = None) -> None:
         self._changed = changed
-        self._hosts: dict[int, NDArray[np.int64]] = {}
+        self._hosts: dict[int, Ints] = {}
         self._pairs: JobHosts | None = None
 
     def __contains__(self, job: int) -> bool:

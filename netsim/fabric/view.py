@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.units import format_count
 from netsim.errors import AllocationError
@@ -32,9 +33,6 @@ from netsim.ties import merge_equal, rank
 
 if TYPE_CHECKING:
     from netsim.fabric.flow_table import FlowTable
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
@@ -508,8 +506,7 @@ class FabricView:
                                      indices(order, len(self)), table.capacity, left)
         return rates, left
 
-    def _to_add_to(self, left: ArrayLike | None, rates: ArrayLike | None
-                   ) -> tuple[Floats, Floats]:
+    def _to_add_to(self, left: ArrayLike | None, rates: ArrayLike | None) -> tuple[Floats, Floats]:
         """Return copies of `left` and `rates`; by default full capacities and rates of 0."""
         capacity = self._table.capacity
         return (numbers("left", capacity if left is None else left, len(capacity)).copy(),
@@ -587,9 +584,8 @@ class FabricView:
         flows = np.argsort(place[self.coflow], kind="stable")
         return flows[:self.width[order].sum()]
 
-    def split(self, order: ArrayLike, left: ArrayLike | None = None,
-              rates: ArrayLike | None = None, *, together: bool = False
-              ) -> tuple[Floats, Floats]:
+    def split(self, order: ArrayLike, left: ArrayLike | None = None, rates: ArrayLike | None = None,
+              *, together: bool = False) -> tuple[Floats, Floats]:
         """Split what each link has left equally among the flows on it, coflow by coflow.
 
         The rate of a flow is its smallest part over the links on its path. The rest of its parts on

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.job import IterationProfile
 from netsim.jobs.graph import OperationGraph, StageGraph
 from netsim.jobs.longest_path import longest_path
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class IterationAlone:
     gpu_s: float  #: seconds that its GPUs compute, in sum
     begin_s: Floats  #: when each coflow begins to send
     end_s: Floats  #: and when it ends
-    which: NDArray[np.int64]  #: the place of each in `routed`
+    which: Ints  #: the place of each in `routed`
     routed: Sequence[RoutedCoflow]
 
     def link_seconds(self, capacity: Floats) -> Floats:

@@ -8,15 +8,14 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats, Ints
 from netsim.fabric.allocator import Steps
 from netsim.fabric.clock import call_at
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import OperationGraph, StageGraph
 from netsim.jobs.plan import JobPlan
-
-Floats = NDArray[np.float64]
 
 
 class Arrivals:
@@ -26,7 +25,7 @@ class Arrivals:
     """
 
     def __init__(self, env: Any, arrival_s: ArrayLike, arrive: Callable[[int], None],
-                 which: Sequence[int] | NDArray[np.int64] | None = None) -> None:
+                 which: Sequence[int] | Ints | None = None) -> None:
         self._env, self._arrive = env, arrive
         self._at = np.array(arrival_s, np.float64)
         self._jobs = np.arange(len(self._at)) if which is None else np.array(which, np.int64)
@@ -145,8 +144,7 @@ class ComingJobs:
                      columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2],
                      *self._loads(sent))
 
-    def _loads(self, sent: Sequence[Sequence[RoutedCoflow]]
-               ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    def _loads(self, sent: Sequence[Sequence[RoutedCoflow]]) -> tuple[Ints, Ints, Floats]:
         """Return the step, the link and the seconds of each load of the coflows of steps."""
         loads = [demand.loads for demands in sent for demand in demands]
         owner = np.repeat(np.repeat(np.arange(len(sent)), [len(each) for each in sent]),

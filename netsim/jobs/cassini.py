@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.units import Quantity, parse_rate, parse_seconds
 from netsim.base.values import about, known_names
 from netsim.errors import InputError
@@ -27,10 +27,6 @@ from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 #: Angles on the circle of the longest iteration: 5 degrees each.
 ANGLES = 72

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators.crux import priorities
+from netsim.base.arrays import Ints
 from netsim.base.values import known_names
 from netsim.errors import InputError
 from netsim.jobs.alone import IterationAlone
@@ -90,7 +90,7 @@ def _rates(iteration: IterationAlone) -> Iterator[tuple[tuple[int, int], float]]
 
 def _equal_paths(network: Topology, src: int, dst: int) -> list[tuple[int, ...]]:
     """The links of the different paths of flows between two hosts."""
-    def all_to(host: int) -> NDArray[np.int64]:
+    def all_to(host: int) -> Ints:
         return np.full(len(_KEYS), host)
 
     ptr, links = network.routes(all_to(src), all_to(dst), _KEYS)

@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.fabric.kernels.binding import bind
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.network import Topology
 from netsim.network.routing import expand, mix
 from netsim.operations import Programs
 
-Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
 
@@ -35,9 +35,9 @@ class Crossing(NamedTuple):
     group: Ints  #: of each flow; numbered consecutively over all families
     src: Ints  #: hosts
     dst: Ints
-    payload: NDArray[np.float64]  #: bytes without headers
-    nbytes: NDArray[np.float64]  #: bytes with headers
-    latency: NDArray[np.float64]  #: of the path, in seconds
+    payload: Floats  #: bytes without headers
+    nbytes: Floats  #: bytes with headers
+    latency: Floats  #: of the path, in seconds
     ptr: Ints  #: the paths of the flows, in compressed rows
     links: Ints
 
@@ -74,8 +74,7 @@ class _Classes(NamedTuple):
 
 
 def fold(programs: Programs, crossing: Crossing, network: Topology,
-         coflow_of: Callable[[int], RoutedCoflow], taken: NDArray[np.bool_]
-         ) -> tuple[RoutedCoflow, ...] | None:
+         coflow_of: Callable[[int], RoutedCoflow], taken: Bools) -> tuple[RoutedCoflow, ...] | None:
     """Make the coflow of one group of each family, which represents all groups of the family.
 
     `coflow_of` routes the first coflow of a family, given by its number. The result is None if the
@@ -98,7 +97,7 @@ def fold(programs: Programs, crossing: Crossing, network: Topology,
         for family, kinds in enumerate(_kinds_of(programs, classes.of_flow)))
 
 
-def _refined(crossing: Crossing, capacity: NDArray[np.float64]) -> _Classes:
+def _refined(crossing: Crossing, capacity: Floats) -> _Classes:
     """Refine classes until the flows and links of a class meet the same classes."""
     owner = crossing.owner
     used, link = np.unique(crossing.links, return_inverse=True)
@@ -185,7 +184,7 @@ def _chosen(crossing: Crossing, of_flow: Ints) -> list[Ints]:
 
 
 def _on_first_links(crossing: Crossing, chosen: Sequence[Ints], links: Ints,
-                    capacity: NDArray[np.float64], whole: RoutedCoflow) -> RoutedCoflow:
+                    capacity: Floats, whole: RoutedCoflow) -> RoutedCoflow:
     """Return the coflow of the chosen flows, on one link of each class."""
     flows = np.concatenate(chosen)
     _, entries = expand(crossing.ptr, flows)

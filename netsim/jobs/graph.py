@@ -11,8 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.values import parents_first, same
 from netsim.fabric.graphs import OperationRows
 from netsim.fabric.records import OPERATION
@@ -109,7 +109,7 @@ class StageGraph:
         return tuple(demand for k in self.dag.sequence if (demand := self.demands[k]) is not None)
 
     @property
-    def steps(self) -> NDArray[np.float64]:
+    def steps(self) -> Floats:
         """The seconds of computation before each of them."""
         return np.array([self.stages[k].compute_s for k in self.dag.sequence])
 
@@ -162,7 +162,7 @@ class Progress:
     computing: dict[int, float] = field(default_factory=dict)  #: when each computation ends
     #: For a stage that sent when the job was paused, the bytes left of each flow and the total
     #: bytes of all flows; for one that computed, the seconds left.
-    paused: dict[int, tuple[NDArray[np.float64], float] | float] = field(default_factory=dict)
+    paused: dict[int, tuple[Floats, float] | float] = field(default_factory=dict)
     spent_s: float = 0.0  #: in the iteration, when the job was paused
     sent_bytes: float = 0.0  #: by unfinished coflows when it was paused, without headers
     sent_on_wire: float = 0.0  #: and with headers
@@ -220,7 +220,7 @@ class _Demands(Sequence[RoutedCoflow | None]):
 
     __deepcopy__ = same
 
-    def __init__(self, sends: NDArray[np.int64], routed: Sequence[RoutedCoflow]) -> None:
+    def __init__(self, sends: Ints, routed: Sequence[RoutedCoflow]) -> None:
         self._sends, self._routed = sends, routed
 
     def __len__(self) -> int:
@@ -234,7 +234,7 @@ class _Demands(Sequence[RoutedCoflow | None]):
         return (self[k] for k in range(len(self)))
 
 
-def _turns_of(made: Operations) -> NDArray[np.int64]:
+def _turns_of(made: Operations) -> Ints:
     return np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
 
 
@@ -253,7 +253,7 @@ def _in_order(made: Operations) -> bool:
             and _related(made.after_previous, order[first], order[last])) if len(order) else True
 
 
-def _related(relation: Relation, operations: NDArray[np.int64], others: NDArray[np.int64]) -> bool:
+def _related(relation: Relation, operations: Ints, others: Ints) -> bool:
     """Whether a relation contains all of some pairs."""
     count = len(relation.first) - 1
     pairs = np.repeat(np.arange(count), relation.counts) * count + relation.others
@@ -369,7 +369,7 @@ class OperationGraph:
         gamma = np.array([*(demand.gamma for demand in self.routed), 0.0])
         return float(gamma[self.operations.sends].sum())
 
-    def least_s(self, least: Callable[[RoutedCoflow], float]) -> NDArray[np.float64]:
+    def least_s(self, least: Callable[[RoutedCoflow], float]) -> Floats:
         """Return the seconds of each operation if each coflow takes its least time."""
         alone = np.array([*map(least, self.routed), 0.0])
         return self.operations.compute_s + alone[self.operations.sends]

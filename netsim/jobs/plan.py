@@ -15,8 +15,8 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.streams import stream
 from netsim.base.values import as_list
 from netsim.columns import Flows
@@ -125,11 +125,9 @@ class JobPlan:
     exact (see `netsim.jobs.fold`).
     """
 
-    def __init__(self, spec: JobSpec, network: Topology,
-                 hosts: Sequence[int] | NDArray[np.int64], seed: int,
-                 capacity: NDArray[np.float64],
-                 placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple,
-                 taken: NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, spec: JobSpec, network: Topology, hosts: Sequence[int] | Ints, seed: int,
+                 capacity: Floats, placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple,
+                 taken: Bools | None = None) -> None:
         self.spec = spec
         self.hosts = np.asarray(hosts, dtype=np.int64)
         self.network = network  # for `reroute`, another one may be assigned
@@ -182,7 +180,7 @@ class JobPlan:
         return StageGraph(stages, tuple(self._demand(stage, routed) for stage in stages),
                           Dag.of(stages))
 
-    def _fold(self, taken: NDArray[np.bool_]) -> OperationGraph | None:
+    def _fold(self, taken: Bools) -> OperationGraph | None:
         """Return the operations of one rank of each class, if these represent all ranks."""
         programs = self.spec.operations
         if not isinstance(programs, Programs) or not programs.identical:
@@ -222,7 +220,7 @@ class JobPlan:
             return 0
         return len(np.unique(fixed.operations.rank[fixed.operations.rank >= 0]))
 
-    def links(self) -> NDArray[np.int64]:
+    def links(self) -> Ints:
         """Return the links that the job may use."""
         if self._fixed is None:  # other flows in each iteration
             return np.arange(self.network.links)
@@ -280,15 +278,14 @@ class JobPlan:
         return max(iterations - first, 0.0) * float(self.graph(first).gamma_s)
 
 
-def links_of(spec: JobSpec, programs: Programs, network: Topology, hosts: NDArray[np.int64]
-             ) -> NDArray[np.int64]:
+def links_of(spec: JobSpec, programs: Programs, network: Topology, hosts: Ints) -> Ints:
     """Return the links that a job of programs uses."""
     if not programs.families:
         return np.empty(0, np.int64)
     return np.unique(Crossing.of(programs, network, hosts, _keys(spec, programs)).links)
 
 
-def _keys(spec: JobSpec, programs: Programs) -> NDArray[np.int64]:
+def _keys(spec: JobSpec, programs: Programs) -> Ints:
     """Return the ECMP key of the first flow of each sending."""
     sendings = sum(family.groups for family in programs.families)
     return np.array([ecmp_key(spec.id, f"sending {k}") for k in range(sendings)], np.int64)
@@ -299,7 +296,7 @@ def ecmp_key(job: int, stage: str) -> int:
     return crc32(f"{job}/{stage}".encode()) << 20
 
 
-def ecmp_keys(jobs: NDArray[np.int64], stage: str) -> NDArray[np.int64]:
+def ecmp_keys(jobs: Ints, stage: str) -> Ints:
     """Compute `ecmp_key` for many jobs, with one vectorized checksum of their digits.
 
     >>> ecmp_keys(np.array([7, 1203]), "push") == [ecmp_key(7, "push"), ecmp_key(1203, "push")]
@@ -315,7 +312,7 @@ def ecmp_keys(jobs: NDArray[np.int64], stage: str) -> NDArray[np.int64]:
     return (sums ^ _ONES) << 20
 
 
-def _crc32_of_next(sums: NDArray[np.int64], byte: int | NDArray[np.int64]) -> NDArray[np.int64]:
+def _crc32_of_next(sums: Ints, byte: int | Ints) -> Ints:
     """Add another byte to checksums that are not yet inverted."""
     return _CRC32[(sums ^ byte) & 255] ^ (sums >> 8)
 
@@ -388,7 +385,7 @@ def delayed(stages: tuple[Stage, ...], compute_s: float) -> tuple[Stage, ...]:
                  else replace(stage, compute_s=stage.compute_s + compute_s) for stage in stages)
 
 
-def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.int64]:
+def place_randomly(spec: JobSpec, network: Topology, seed: int) -> Ints:
     """Return the hosts of a job; draw a distinct one for each rank if it has none.
 
     Names of hosts must be numbers already; see `netsim.jobs.fitting`. The draw depends only on the
@@ -400,7 +397,7 @@ def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.in
 
 
 @lru_cache(maxsize=256)
-def _as_array(hosts: tuple[int, ...]) -> NDArray[np.int64]:
+def _as_array(hosts: tuple[int, ...]) -> Ints:
     """Convert hosts to an array; cached, so that jobs on the same hosts share one."""
     array = np.array(hosts, dtype=np.int64)
     array.setflags(write=False)
@@ -413,7 +410,7 @@ def _as_array(hosts: tuple[int, ...]) -> NDArray[np.int64]:
 MOST_RANKS = 4096
 
 
-def traffic_of(job: JobSpec) -> NDArray[np.float64]:
+def traffic_of(job: JobSpec) -> Floats:
     """Sum the bytes that each pair of ranks exchanges in an iteration, in both directions together.
 
     The result is symmetric, with 0 on the diagonal; see `check_traffic` for the jobs that it takes.
@@ -427,7 +424,7 @@ def traffic_of(job: JobSpec) -> NDArray[np.float64]:
     return between
 
 
-def bytes_of(workload: Workload) -> NDArray[np.float64]:
+def bytes_of(workload: Workload) -> Floats:
     """Compute the bytes that each job of a workload sends in all its iterations."""
     jobs = workload.jobs
     if isinstance(jobs, JobColumns):

@@ -17,8 +17,8 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import simpy
 from netsim.errors import InputError
 from netsim.fabric.clock import DECISIONS, CoflowEvent, call_at
@@ -95,7 +95,7 @@ class JobProcess(ABC):
 
     def __init__(self, env: simpy.Environment, fabric: FabricProcess, index: int, arrival_s: float,
                  recorder: JobRecorder, waited_for: bool = False,
-                 may_run: Callable[[NDArray[np.int64]], bool] | None = None,
+                 may_run: Callable[[Ints], bool] | None = None,
                  may_go_back: bool = False, predicted: float = 0.0) -> None:
         self.index, self.arrival_s = index, arrival_s
         self.start_s = math.nan  # when it first sent a byte
@@ -278,7 +278,7 @@ class JobProcess(ABC):
         return self._in_flight[transfer]
 
     @property
-    def hosts(self) -> NDArray[np.int64]:
+    def hosts(self) -> Ints:
         """The hosts of the job's ranks; available while it runs or waits."""
         return self.plan.hosts[:self.plan.spec.ranks]
 
@@ -357,7 +357,7 @@ class JobProcess(ABC):
         """Stop the job so that `resume` continues within the current iteration."""
         raise InputError("jobs whose ranks compute cannot be paused within an iteration")
 
-    def _withdraw(self, transfer: CoflowEvent) -> tuple[NDArray[np.float64], float]:
+    def _withdraw(self, transfer: CoflowEvent) -> tuple[Floats, float]:
         """Withdraw a coflow in flight; return the bytes left of its flows, and those sent."""
         if not len(transfer.demand.flows):
             return np.zeros(0), 0.0

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import same
 from netsim.columns import Columns
 from netsim.fabric.kernels.binding import bind
@@ -19,10 +20,6 @@ from netsim.job import is_ranked
 from netsim.jobs.plan import ecmp_key, ecmp_keys
 from netsim.network import Topology
 from netsim.workload import Flows, JobColumns, JobSpec, Stage
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 
 # --- columns -------------------------------------------------------------------------------
@@ -162,8 +159,7 @@ class SingleCoflows:
     the time when the coflow begins; the function returns the time when the coflow arrives.
     """
 
-    def __init__(self, jobs: int, columns: SingleColumns, network: Topology,
-                 most_capacity: NDArray[np.float64],
+    def __init__(self, jobs: int, columns: SingleColumns, network: Topology, most_capacity: Floats,
                  tell: Callable[[NDArray[Any], NDArray[Any]], None],
                  at: Callable[[float, Callable[[], float]], None]) -> None:
         self.columns = columns
@@ -186,7 +182,7 @@ class SingleCoflows:
         self._built = 0
         self._empty: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
-    def _next_batch(self) -> NDArray[np.int64]:
+    def _next_batch(self) -> Ints:
         """Return the members of the next batch, in order of validity."""
         first, order = self._built, self._order
         flows = np.cumsum(self.columns.flows[order[first:first + _MOST_COFLOWS]])
@@ -228,7 +224,7 @@ class SingleCoflows:
             for k, member in enumerate(which.tolist()):
                 self._await_empty(member, demand.coflows[k:k + 1], demand.flows)
 
-    def lower_bounds(self, now: float) -> NDArray[np.float64]:
+    def lower_bounds(self, now: float) -> Floats:
         """Return the least possible JCTs of jobs with a single coflow, in seconds; shape (jobs,).
 
         The values are NaN for other jobs, and for jobs that have not arrived at `now`.
@@ -264,7 +260,7 @@ class SingleCoflows:
         self.columns = replace(self.columns, members=members + (members >= job))
         self._lower_bound_s = np.insert(self._lower_bound_s, job, np.nan)
 
-    def _build(self, which: NDArray[np.int64], since: float = -math.inf) -> RoutedCoflow:
+    def _build(self, which: Ints, since: float = -math.inf) -> RoutedCoflow:
         """Build the coflows of some members; set the lower bounds of those that arrive `since`."""
         columns, network, wire = self.columns, self.network, self.network.wire
         members, sent = columns.members[which], columns.sent(which)
@@ -292,7 +288,7 @@ class SingleCoflows:
                             float(rows["gamma"][0]))
 
 
-def _have_paths(rows: NDArray[Any]) -> NDArray[np.bool_]:
+def _have_paths(rows: NDArray[Any]) -> Bools:
     """Whether some flow of each coflow crosses a link, with bytes or without."""
-    have: NDArray[np.bool_] = (rows["flows"] > 0) | (rows["arrives"] > -np.inf)
+    have: Bools = (rows["flows"] > 0) | (rows["arrives"] > -np.inf)
     return have

@@ -10,15 +10,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.values import Node, about, is_whole, plain
 from netsim.errors import InputError
 from netsim.jobs.plan import operations_of
 from netsim.models import ParallelModel
 from netsim.workload import JobSpec, Stage
-
-Floats = NDArray[np.float64]
 
 
 def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,

@@ -8,8 +8,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.units import is_digits
 from netsim.errors import InputError
 from netsim.fabric.clock import CoflowEvent, call_at
@@ -89,7 +89,7 @@ class Faults:
         return parts_of(self.given)
 
     @property
-    def changing(self) -> NDArray[np.int64]:
+    def changing(self) -> Ints:
         """The links whose capacities events change."""
         return np.array([link for change in self._changes for link in change.capacity], np.int64)
 
@@ -214,7 +214,7 @@ class JobsOnHosts(JobHost):
         self.rerouted_without_process = rerouted_without_process  # type: ignore[method-assign]
         self._lost: dict[int, None] = {}
 
-    def may_run(self, hosts: NDArray[np.int64]) -> bool:
+    def may_run(self, hosts: Ints) -> bool:
         """Whether all of some hosts are available."""
         return self._lost.keys().isdisjoint(hosts.tolist())
 

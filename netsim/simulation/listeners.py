@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats
 from netsim.fabric.clock import CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.records import WAITED
@@ -18,8 +19,6 @@ from netsim.simulation.events import RunEvent
 
 if TYPE_CHECKING:
     from netsim.edge.setting import EdgeSetting
-
-Floats = NDArray[np.float64]
 
 
 class Listeners:
@@ -30,12 +29,11 @@ class Listeners:
     `starts`, a job counts as started when it sends its first byte, as nothing else reports starts.
     """
 
-    def __init__(self, env: Any, recorder: Any, fabric: FabricProcess | None,
-                 starts: bool) -> None:
+    def __init__(self, env: Any, recorder: Any, fabric: FabricProcess | None, starts: bool) -> None:
         self._env, self._recorder, self._fabric = env, recorder, fabric
         self._starts = starts
         self._listener: Callable[[RunEvent], None] | None = None
-        self._done: list[tuple[NDArray[Any], NDArray[np.bool_]]] = []
+        self._done: list[tuple[NDArray[Any], Bools]] = []
         self._last_key = self._decisions = 0
         self._started: set[int] = set()
 
@@ -97,7 +95,7 @@ class Listeners:
 
     # --- what the fabric does by itself, maybe ahead of the clock -----------------------
 
-    def done_without_process(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
+    def done_without_process(self, done: NDArray[Any], last: Bools) -> None:
         """Keep completed coflows, to report each when the clock reaches its end."""
         self._done.append((done, last))
 
@@ -132,7 +130,7 @@ class Listeners:
         for job, coflow in self._which(rows[came & (rows["waited"] != WAITED)]):
             self.notify("coflow-valid", job, coflow=coflow)
 
-    def _notify_done(self, rows: NDArray[Any], last: NDArray[np.bool_]) -> None:
+    def _notify_done(self, rows: NDArray[Any], last: Bools) -> None:
         for (job, coflow), at, ends in zip(self._which(rows), rows["arrives"].tolist(),
                                            last.tolist(), strict=True):
             self.notify_at(at, "coflow-done", job, coflow)

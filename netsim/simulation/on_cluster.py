@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
+from netsim.base.arrays import Floats
 from netsim.base.lazy import pd
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
@@ -67,7 +68,7 @@ class OnCluster(Run):
     starts = False
 
     def __init__(self, cluster: Cluster, workload: Workload, policies: Policies, faults: Faults,
-                 seed: int, record: Sequence[str], factors: NDArray[np.float64],
+                 seed: int, record: Sequence[str], factors: Floats,
                  allocator: Allocator | None, observe_interval: float, check: bool,
                  preemption: Preemption, beside: Sequence[str] = ()) -> None:
         self.cluster, self.network, self.seed = cluster, cluster.network, seed
@@ -152,8 +153,7 @@ class OnCluster(Run):
                                may_go_back=self.preemption.on_fault == "checkpoint")
         self._begin(self._on_fabric)
 
-    def _begin(self, execution: Execution,
-               seen: Callable[[float], float] | None = None) -> None:
+    def _begin(self, execution: Execution, seen: Callable[[float], float] | None = None) -> None:
         jobs = self.workload.jobs
         self.decider = decider_of(self.scheduler, self._context)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
@@ -236,7 +236,7 @@ class OnCluster(Run):
         self.engine.notify = None if listener is None else self.listeners.notify_of_job
         super().listen(listener)
 
-    def finish_s(self) -> NDArray[np.float64]:
+    def finish_s(self) -> Floats:
         return self.engine.end_s
 
     def stalled(self) -> StalledError:
@@ -338,7 +338,7 @@ class OnCluster(Run):
                      in zip((where % total).tolist(), number.tolist(), strict=True)])
         return counts, servers, [" ".join(islice(said, count)) for count in servers]
 
-    def _lower_bounds(self) -> NDArray[np.float64]:
+    def _lower_bounds(self) -> Floats:
         """Return a lower bound on the running time of each job, in seconds.
 
         If jobs on the fabric are not all rings, events raise the capacity of links, these have a
@@ -356,7 +356,7 @@ class OnCluster(Run):
                              else math.nan for k in range(len(jobs))])
         least = (self.model.of(self.cluster, list(filter(None, rings))).least
                  if self._timed is None else self._timed.least)
-        bounds: NDArray[np.float64] = np.array([job.iterations for job in jobs]) * least
+        bounds: Floats = np.array([job.iterations for job in jobs]) * least
         return bounds
 
     def _bytes(self) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import pd, simpy
 from netsim.base.values import as_list
 from netsim.edge import EdgeWorkload
@@ -20,7 +20,7 @@ from netsim.edge.on_fabric.links import EdgeLinks, LinkSettings
 from netsim.edge.parameter_servers import assign_ps
 from netsim.edge.registry import TRANSPORTS, TransportKind
 from netsim.edge.schedule import PSAssignments, Schedule, peaks
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.setting import CLOUD, EdgeSetting
 from netsim.edge.stepped_run import AtOnce, ChunkRun, SteppedRun
 from netsim.edge.whole_jobs import WholeJobs
 from netsim.engine.preemption import Preemption
@@ -161,7 +161,7 @@ class OnEdge(Run):
         """Tabulate all jobs, also with the chunks that have ended and the seconds of training."""
         return self._tables().jobs_now(self._now)
 
-    def _look(self) -> tuple[FlowTable, NDArray[np.int64], list[str]]:
+    def _look(self) -> tuple[FlowTable, Ints, list[str]]:
         """Return the coflows: the uploads of a job, or an exchange of gradients."""
         table, coflows = self._fabric.look()
         names = ["exchange" if coflow is not None and coflow.order else "upload"

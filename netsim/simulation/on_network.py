@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators import make_allocator
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.lazy import pd
 from netsim.base.values import about
 from netsim.errors import InputError, NetsimWarning, StalledError
@@ -95,7 +95,7 @@ class OnNetwork(Run):
             self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive,
                                       np.delete(np.arange(count), single.members))
         self._arrival_events: Arrivals | None = None
-        self._links_used: list[NDArray[np.int64]] | None = None
+        self._links_used: list[Ints] | None = None
         self._folds_ranks, self._simulated_ranks = False, 0
         if allocator.plans_ahead:
             allocator.prepare(ComingJobs([self._plan(k) for k in range(count)],
@@ -138,7 +138,7 @@ class OnNetwork(Run):
         return bool((self.slowness > 1).any()
                     and (self.slowness[self._place(job)[:job.ranks]] > 1).any())
 
-    def _plan(self, index: int, taken: NDArray[np.bool_] | None = None) -> JobPlan:
+    def _plan(self, index: int, taken: Bools | None = None) -> JobPlan:
         job = self.workload.jobs[index]
         hosts = self._place(job)
         spec, slowed = slowed_job(job, self.slowness[hosts[:job.ranks]])
@@ -154,7 +154,7 @@ class OnNetwork(Run):
             and not self.faults.restarts and self.faults.parts is self.faults.network
             and not isinstance(self.workload.jobs, JobColumns))
 
-    def _taken_by_others(self, index: int) -> NDArray[np.bool_]:
+    def _taken_by_others(self, index: int) -> Bools:
         """Return the links that other jobs use, or that change."""
         if self._links_used is None:
             count = len(self.workload.jobs)
@@ -166,14 +166,14 @@ class OnNetwork(Run):
                 taken[links] = True
         return taken
 
-    def _links_of(self, index: int) -> NDArray[np.int64]:
+    def _links_of(self, index: int) -> Ints:
         """Return the links that a job uses, or may use."""
         job = self.workload.jobs[index]
         if isinstance(job.operations, Programs):
             return links_of(job, job.operations, self.network, self._place(job))
         return self._plan(index).links()
 
-    def _place(self, job: JobSpec) -> NDArray[np.int64]:
+    def _place(self, job: JobSpec) -> Ints:
         return place_randomly(job, self.network, self.seed)
 
     @property
@@ -257,7 +257,7 @@ class OnNetwork(Run):
                 np.arange(first, len(self.arrival_s)))
         super().listen(listener)
 
-    def finish_s(self) -> NDArray[np.float64]:
+    def finish_s(self) -> Floats:
         self.recorder.pack()
         return self.recorder.finish_s
 
@@ -297,7 +297,7 @@ class OnNetwork(Run):
         return {**recorder.tables(self.network.link_names), "jobs": self._jobs(),
                 "other_coflows": recorder.other_coflows() if self.faults.restarts else None}
 
-    def _meeting(self, start_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
+    def _meeting(self, start_s: Floats, finish_s: Floats) -> str:
         """Say which jobs of programs of ranks have computed on one host at the same time."""
         jobs = self.workload.jobs
         if isinstance(jobs, JobColumns):

@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim._version import __version__
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import pd, simpy
 from netsim.base.units import Quantity, format_seconds, parse_seconds
 from netsim.errors import InputError, Interrupted, StalledError, interruption_of
@@ -42,8 +43,6 @@ from netsim.workload import History, JobSpec, Workload, column
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
     from netsim.predictors import Forecast
-
-Floats = NDArray[np.float64]
 
 #: Said of a job that is submitted too late for its id.
 ARRIVED_ALREADY = ("arrives at the same instant as jobs with larger ids that have arrived already; "
@@ -238,9 +237,9 @@ class Run:
         return self.fabric
 
     @property
-    def job_ids(self) -> NDArray[np.int64]:
+    def job_ids(self) -> Ints:
         """The ids of all jobs."""
-        ids: NDArray[np.int64] = self.recorder.job_ids
+        ids: Ints = self.recorder.job_ids
         return ids
 
     def active(self) -> pd.DataFrame:
@@ -301,7 +300,7 @@ class Run:
         """Return the view that the allocator would get now."""
         return self._fabric.view()
 
-    def _look(self) -> tuple[FlowTable, NDArray[np.int64], list[str]]:
+    def _look(self) -> tuple[FlowTable, Ints, list[str]]:
         """Return the table of active coflows, their ids, and the names of their stages."""
         table, events = self._fabric.look()
         recorder, rows = self.recorder, table.coflows

@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.units import Quantity, parse_bytes
 from netsim.base.values import as_flag, as_list, convert, known_names, optional, refuse_set
 from netsim.collectives import (
@@ -369,7 +369,7 @@ class AllToAll(Collective):
         nbytes = float(matrix.sum(axis=1).max())
         return stages_of(made, made.sizes(nbytes, matrix=matrix), self.form)
 
-    def as_array(self) -> NDArray[np.float64]:
+    def as_array(self) -> Floats:
         """Return the matrix as an array, in bytes."""
         return np.array(self.matrix, np.float64)
 

@@ -34,16 +34,14 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel, allreduce_edges
 from netsim.workload import Flows, Stage
 
 #: Coflows between neighbours: to the next stage, and to the previous one.
 _BETWEEN = ("activations", "gradients")
-
-Ints = NDArray[np.int64]
 
 
 class ModelCoflow(NamedTuple):

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.values import as_whole, convert, known_names, optional
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.base import as_sizes, check_flows
@@ -76,8 +76,7 @@ class ParameterServer:
             return Stage("push", push), Stage("pull", pull, after=("push",))
         return self._by_worker(_split(push, workers), _split(pull, workers))
 
-    def _draw(self, flows: int, servers: int, nbytes: float, rng: np.random.Generator
-              ) -> NDArray[np.float64]:
+    def _draw(self, flows: int, servers: int, nbytes: float, rng: np.random.Generator) -> Floats:
         if self.sizes == "split":
             return np.full(flows, nbytes / servers)
         return nbytes * (1 - rng.random(flows))
