@@ -15,8 +15,8 @@ import numpy as np
 from netsim.base.arrays import Bools, Ints
 from netsim.base.streams import stream
 from netsim.engine.as_coflows import CoflowExecution
-from netsim.jobs.alone import IterationAlone, alone
 from netsim.jobs.cassini import Begun, BestDelay, best_delay
+from netsim.jobs.graph import IterationAlone, alone
 from netsim.ties import EQUAL
 
 

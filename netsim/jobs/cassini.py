@@ -20,8 +20,8 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.units import Quantity, parse_rate, parse_seconds
 from netsim.base.values import about, known_names
 from netsim.errors import InputError
-from netsim.jobs.alone import IterationAlone, alone
 from netsim.jobs.fitting import all_fitted
+from netsim.jobs.graph import IterationAlone, alone
 from netsim.jobs.plan import JobPlan, place_randomly
 from netsim.network import Topology
 from netsim.network.files import as_network

@@ -15,9 +15,9 @@ from netsim.allocators.crux import priorities
 from netsim.base.arrays import Ints
 from netsim.base.values import known_names
 from netsim.errors import InputError
-from netsim.jobs.alone import IterationAlone
 from netsim.jobs.cassini import alone_on
 from netsim.jobs.fitting import all_fitted
+from netsim.jobs.graph import IterationAlone
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.network.graph import GraphTopology

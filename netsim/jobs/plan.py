@@ -23,9 +23,8 @@ from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.job import IterationProfile, is_ranked
-from netsim.jobs.alone import alone, alone_s
 from netsim.jobs.fold import Crossing, fold
-from netsim.jobs.graph import Dag, OperationGraph, StageGraph
+from netsim.jobs.graph import Dag, OperationGraph, StageGraph, alone, alone_s
 from netsim.jobs.longest_path import longest_path
 from netsim.jobs.patterns import is_ranked_pattern, make_pattern, model_stages
 from netsim.network import Topology

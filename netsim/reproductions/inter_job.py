@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from netsim.base.streams import stream
-from netsim.jobs.alone import alone
 from netsim.jobs.cassini import interleave
+from netsim.jobs.graph import alone
 from netsim.jobs.plan import JobPlan
 from netsim.llm.job import llm_job
 from netsim.network import Topology, leaf_spine
