@@ -355,8 +355,7 @@ class RuleRunner:
 
     def __init__(self, rule: Rule, table: FlowTable) -> None:
         self.rule = rule
-        #: What kernels call; None if they ask Python instead.
-        self._compiled = None if rule is _UNASKED else compiled_rule(rule)
+        self._compiled = self._for_kernels()
         self._table = table
         queues = max(rule.queues, 1)
         primary, backfill = kinds_of("queues" if rule.gives == "queues" else "madd", rule.leftover)
@@ -375,6 +374,10 @@ class RuleRunner:
         self._shared = proportional.new_shared_links(0, 0, 0)
         self._loads: NDArray[Any] | None = None
         self._make_room()
+
+    def _for_kernels(self) -> CompiledRule | None:
+        """What kernels call; None if they ask Python instead."""
+        return compiled_rule(self.rule)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loads": None}  # a copied table has its own
@@ -590,14 +593,6 @@ def _unknown(size: int, kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 # --- a Python policy, ahead of the clock ---------------------------------------------------
-def _none(coflows: object, jobs: object, now: float, order: object) -> None:
-    """Stand in for a compiled rule; `AheadRunner.answer` asks the policy instead."""
-
-
-#: In place of the rule of a policy that is asked in Python.
-_UNASKED = Rule(_none)
-
-
 class AheadRunner(RuleRunner):
     """Stores the answers of a Python policy where the event loop expects those of a compiled rule.
 
@@ -605,11 +600,14 @@ class AheadRunner(RuleRunner):
     """
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
-        super().__init__(_UNASKED, table)
+        super().__init__(Rule(rule), table)  # which is never called
         self._ask = ask
         #: An answer that does not keep coflows in step, so that the event loop must stop.
         self.pending: Allocation | None = None
         self._given: Allocation | None = None
+
+    def _for_kernels(self) -> None:
+        """None: `answer` asks the policy."""
 
     def answer(self, now: float) -> bool:
         """Ask the policy for the next decision; return whether the event loop can apply it."""
