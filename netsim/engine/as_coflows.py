@@ -24,7 +24,7 @@ from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.plan import JobPlan, delayed, ecmp_key
-from netsim.jobs.process import JobProcess, JobRecorder, process_of
+from netsim.jobs.process import JobProcess, JobRecorder, StageProcess, process_of
 from netsim.jobs.stragglers import slowed_job
 from netsim.predictors import Forecast
 from netsim.workload import Flows, JobSpec, Stage
@@ -114,6 +114,7 @@ class CoflowExecution(Execution):
         """Stop a job; see `Execution`. It may keep, and later continue, part of an iteration."""
         process = self.processes[job]
         if kept > process.iteration and not back:
+            assert isinstance(process, StageProcess)  # what cannot be paused keeps whole iterations
             process.pause()
             return 0.0
         return process.stop(back)

@@ -20,7 +20,6 @@ import numpy as np
 
 from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import simpy
-from netsim.errors import InputError
 from netsim.fabric.clock import DECISIONS, CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -187,19 +186,15 @@ class JobProcess(ABC):
         self._resumed = _Resumed(now, self.iteration, copy(progress), len(self._completed),
                                  self.kept_bytes, self.kept_on_wire)
         self._began_s = now
-        if progress is None:
-            self._begin_iteration()
-        else:
-            self._go_on(progress)
+        self._begin_iteration(progress)
         return lost_s
 
     @abstractmethod
-    def _begin_iteration(self) -> None:
-        """Begin, or repeat, the first iteration that is not complete."""
+    def _begin_iteration(self, paused: Progress | None = None) -> None:
+        """Begin, or repeat, the first iteration that is not complete; or go on with a paused one.
 
-    def _go_on(self, progress: Progress) -> None:
-        """Continue the current iteration where it was paused, for processes that `pause` pauses."""
-        raise NotImplementedError
+        Only iterations of stages can be paused.
+        """
 
     # --- coflows --------------------------------------------------------------------------
 
@@ -353,10 +348,6 @@ class JobProcess(ABC):
         self.lost_bytes += (sent + sum(transfer.demand.nbytes for _, _, transfer in again)
                             + (parts - self._parts))
 
-    def pause(self) -> None:
-        """Stop the job so that `resume` continues within the current iteration."""
-        raise InputError("jobs whose ranks compute cannot be paused within an iteration")
-
     def _withdraw(self, transfer: CoflowEvent) -> tuple[Floats, float]:
         """Withdraw a coflow in flight; return the bytes left of its flows, and those sent."""
         if not len(transfer.demand.flows):
@@ -413,8 +404,11 @@ class StageProcess(JobProcess):
 
     _progress: Progress
 
-    def _begin_iteration(self) -> None:
-        """Start the stages that have no parents."""
+    def _begin_iteration(self, paused: Progress | None = None) -> None:
+        """Start the stages that have no parents, or continue all that were paused."""
+        if paused is not None:
+            self._go_on(paused)
+            return
         self.graph = self.plan.graph(self.iteration)
         dag = self.graph.dag
         self._progress = Progress.of(self.graph)
@@ -541,7 +535,7 @@ class OperationProcess(JobProcess):
     #: list order whatever their earliest begin, the first entry is 0.
     _waiting: dict[int, list[tuple[float, int, int]]]
 
-    def _begin_iteration(self) -> None:
+    def _begin_iteration(self, paused: Progress | None = None) -> None:
         """Begin, or repeat, the first iteration that is not complete, and those that overlap it."""
         self.graph = self.plan.graph(self.iteration)
         self._lists = self.graph.lists
