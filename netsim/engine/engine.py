@@ -596,22 +596,17 @@ class _GivenTimes(TimedExecution):
 def timed_engine(context: RunContext, scheduler: Scheduler, placement: Placement,
                  seconds: Sequence[float], name: str, options: Preemption | None = None
                  ) -> tuple[simpy.Environment, Engine]:
-    """Make an engine at the beginning of a run, with its environment; see `run_timed`."""
+    """Make an engine at the beginning of a run in which jobs take these seconds; see `run_to_end`.
+
+    Returned with its environment.
+    """
     env = simpy.Environment(0.0)
     return env, Engine(env, context.cluster, context.jobs, scheduler,
                        _GivenTimes(env, context.jobs, seconds), placement, name, options)
 
 
-def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,
-              seconds: Sequence[float], name: str) -> Engine:
-    """Run all jobs to their ends, each in its given running time."""
-    env, engine = timed_engine(context, scheduler, placement, seconds, name)
-    run_to_end(env, engine)
-    return engine
-
-
 def run_to_end(env: simpy.Environment, engine: Engine) -> None:
-    """Run an engine until all jobs have ended; see `run_timed` for errors."""
+    """Run an engine until all jobs have ended."""
     while engine.ended < len(engine.end_s):
         try:
             env.step()

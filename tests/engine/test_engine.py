@@ -13,7 +13,7 @@ import netsim
 from netsim import JobSpec, Stage
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.context import RunContext
-from netsim.engine.engine import Engine, run_timed
+from netsim.engine.engine import Engine, run_to_end, timed_engine
 from netsim.engine.executions import ContentionExecution
 from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError, StalledError
@@ -56,6 +56,13 @@ def run(cluster, jobs, scheduler, model):
     engine = Engine(env, cluster, jobs, scheduler, ContentionExecution(env, cluster, jobs, model))
     while engine.ended < len(jobs):
         env.step()
+    return engine
+
+
+def run_timed(context, scheduler, seconds, name):
+    """Run all jobs to their ends, each in its given running time; return the engine."""
+    env, engine = timed_engine(context, scheduler, FirstFit(), seconds, name)
+    run_to_end(env, engine)
     return engine
 
 
@@ -254,7 +261,7 @@ def test_a_wake_is_one_instant_with_what_happens_but_for_rounding(ulps):
     arrival = 0.3 + ulps * np.spacing(0.3)
     jobs = [ring(0, 1), ring(1, 1, arrival_s=arrival)]
     context = RunContext(Cluster(gpus=[1, 1]), jobs, Contention())
-    engine = run_timed(context, Noting(0.3), FirstFit(), [0.1, 0.1], "noting")
+    engine = run_timed(context, Noting(0.3), [0.1, 0.1], "noting")
     assert [waiting for _, waiting in asked[:2]] == [(0,), (0, 1)]
     assert engine.start_s == pytest.approx([0.3, 0.3])
 
@@ -357,7 +364,7 @@ def test_who_only_asks_to_be_woken_is_found(monkeypatch):
                r"happen, though it was asked 500 times in a row; 2 waiting: job 0 \(1 GPUs\), "
                "job 1")
     with pytest.raises(StalledError, match=message):
-        run_timed(context, Polls(1.0), FirstFit(), [1.0, 1.0], "polls")
+        run_timed(context, Polls(1.0), [1.0, 1.0], "polls")
     with pytest.raises(StalledError, match=r"stalled at .*was asked 500 times in a row; 2 waiting"):
         netsim.simulate(context.cluster, context.jobs, scheduler=Polls(1.0), execution="fabric")
 
@@ -367,10 +374,10 @@ def test_who_asks_for_a_long_time_may_start_in_the_end(monkeypatch):
     monkeypatch.setattr("netsim.engine.engine._IN_VAIN", 500)
     jobs = [ring(0, 1), ring(1, 1)]
     context = RunContext(Cluster(gpus=[1]), jobs, Contention())
-    engine = run_timed(context, Polls(1.0, 499), FirstFit(), [1e4, 1.0], "polls")
+    engine = run_timed(context, Polls(1.0, 499), [1e4, 1.0], "polls")
     assert engine.start_s.tolist() == [499, 10499]
     late = RunContext(Cluster(gpus=[1]), [ring(0, 1), ring(1, 1, arrival_s=9000)], Contention())
-    engine = run_timed(late, Polls(1.0, 9100), FirstFit(), [1.0, 1.0], "polls")
+    engine = run_timed(late, Polls(1.0, 9100), [1.0, 1.0], "polls")
     assert engine.start_s.tolist() == [9100, 9101]
 
 
@@ -382,7 +389,7 @@ def test_who_asks_so_often_that_time_stands_still_is_found(monkeypatch, every_s)
     context = RunContext(Cluster(gpus=[1]), jobs, Contention())
     with pytest.raises(AllocationError, match=r"scheduler polls has been asked 500 times in a row "
                                               r"from 2\.0 s to 2\.0000.* s, .* before 1002 s"):
-        run_timed(context, Polls(every_s, 0), FirstFit(), [1000.0, 1.0], "polls")
+        run_timed(context, Polls(every_s, 0), [1000.0, 1.0], "polls")
 
 
 def test_who_looks_while_a_server_is_lost_waits_for_its_repair(monkeypatch):
