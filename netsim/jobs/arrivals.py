@@ -46,18 +46,14 @@ class Arrivals:
         if self._next > before:
             self._await()
 
-    def add(self, job: int, arrival_s: float, *, arrives: bool = True) -> None:
-        """Insert a job that has not arrived; later jobs are renumbered.
-
-        With ``arrives=False``, the job gets a number, but `arrive` is not called for it.
-        """
+    def add(self, job: int, arrival_s: float) -> None:
+        """Insert a job that has not arrived; later jobs are renumbered."""
         self._at = np.insert(self._at, job, arrival_s)
         self._jobs += self._jobs >= job
-        if arrives:
-            place = int(np.searchsorted(self._jobs, job))
-            self._jobs = np.insert(self._jobs, place, job)
-            if place == self._next:
-                self._await()
+        place = int(np.searchsorted(self._jobs, job))
+        self._jobs = np.insert(self._jobs, place, job)
+        if place == self._next:
+            self._await()
 
 
 # --- what jobs will send -------------------------------------------------------------------
