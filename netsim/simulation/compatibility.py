@@ -140,46 +140,29 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
                              f"{cluster.name!r} cannot hold all of them")
 
 
-def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, placement: Any = None,
-              execution: Any = None, seed: int = 0,
-              events: Sequence[FaultEvent | Mapping[str, Any]] = ()
-              ) -> tuple[Workload, Policies]:
+def inputs_of(cluster: Cluster, workload: Workload, spec: RunSpec) -> tuple[Workload, Policies]:
     """Return the workload and the policies of a run on a cluster, after checking them.
 
     If a policy requires rings, models that amount to a ring are converted to the pattern.
     """
-    policies = policies_of(scheduler, placement, execution, seed, workload.jobs)
-    check_jobs(workload, cluster)
-    problems, rings = _on_cluster(cluster, workload, policies, placement is not None, seed, events)
-    for key, problem in problems:
-        raise InputError(problem, key)
-    return rings, policies
+    policies = _policies(spec, workload)
+    return checked(cluster, workload, policies, spec.seed, spec.placement is not None,
+                   spec.events), policies
 
 
-def check_submitted(cluster: Cluster, workload: Workload, policies: Policies, seed: int
-                    ) -> Workload:
-    """Check a workload to which a job was added during a run; return it as `inputs_of` does."""
+def checked(cluster: Cluster, workload: Workload, policies: Policies, seed: int,
+            placed: bool = False, events: Sequence[FaultEvent | Mapping[str, Any]] = ()
+            ) -> Workload:
+    """Check that jobs can run on a cluster under some policies; return them as `inputs_of` does."""
     check_jobs(workload, cluster)
-    problems, rings = _on_cluster(cluster, workload, policies, False, seed, ())
+    problems, rings = _on_cluster(cluster, workload, policies, placed, seed, events)
     for key, problem in problems:
         raise InputError(problem, key)
     return rings
 
 
-def problems_of_cluster(cluster: Cluster, workload: Workload, scheduler: Any = None,
-                        placement: Any = None, execution: Any = None, seed: int = 0,
-                        events: Sequence[FaultEvent | Mapping[str, Any]] = ()
-                        ) -> list[tuple[str, str]]:
-    """List the problems for which `inputs_of` would refuse a run: keys and messages.
-
-    `check_jobs` must have accepted the workload.
-    """
-    try:
-        policies = policies_of(scheduler, placement, execution, seed, workload.jobs)
-    except InputError as error:
-        return [("scheduler.name" if isinstance(error, UnknownNameError) else "scheduler",
-                 str(error))]
-    return _on_cluster(cluster, workload, policies, placement is not None, seed, events)[0]
+def _policies(spec: RunSpec, workload: Workload) -> Policies:
+    return policies_of(spec.scheduler, spec.placement, spec.execution, spec.seed, workload.jobs)
 
 
 def _on_cluster(cluster: Cluster, workload: Workload, policies: Policies, placed: bool, seed: int,
@@ -203,28 +186,24 @@ def _as_rings(workload: Workload) -> Workload:
 
 
 # --- runs on edge-clouds --------------------------------------------------------------------
-def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = None,
-                   transport: Any = "constant", seed: int = 0, epsilon: float = 0.0,
-                   allocator: Any = "maxmin",
-                   events: Sequence[FaultEvent | Mapping[str, Any]] = ()
-                   ) -> tuple[EdgeSetting, Any, TransportKind]:
-    """Return the setting, the scheduler and the transport of a run, after checking them.
+def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, transport: TransportKind,
+                   spec: RunSpec) -> tuple[EdgeSetting, Any]:
+    """Return the setting and the scheduler of a run over a transport, after checking them.
 
     Warn if all jobs will train in the cloud although the scheduler uses the edge, because no edge
     server can train them.
     """
     workload.check_on(system)
-    setting = EdgeSetting(system, workload.jobs, seed, epsilon)
-    decider = make_scheduler("a-online" if scheduler is None else scheduler)
-    kind = make_transport(transport)
-    for key, problem in problems_of_edge(setting, decider, kind, allocator, events):
+    setting = EdgeSetting(system, workload.jobs, spec.seed, spec.epsilon)
+    decider = make_scheduler("a-online" if spec.scheduler is None else spec.scheduler)
+    for key, problem in problems_of_edge(setting, decider, transport, spec.allocator, spec.events):
         raise InputError(problem, key)
     if system.cloud and "a cloud" not in needs_of(decider, "edge-cloud") and (
             why := why_only_cloud(setting)):
         # Of this line, so that Python's filters show it once for all runs of a comparison.
         warnings.warn(NetsimWarning("everything goes to the cloud, because "
                                     f"nothing else can serve it: {why}"), stacklevel=1)
-    return setting, decider, kind
+    return setting, decider
 
 
 def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportKind,
@@ -267,12 +246,21 @@ def problems_of(spec: RunSpec, keys: Iterable[str] = (),
     if paused := problem_of_pauses(jobs, as_preemption(spec.preemption).keep):
         problems.append(("preemption.keep", paused))
     else:
-        problems += problems_of_cluster(what, jobs, spec.scheduler, spec.placement, spec.execution,
-                                        spec.seed, spec.events)
-    with suppress(InputError):  # which `problems_of_cluster` has told
+        problems += _problems_on_cluster(what, jobs, spec)
+    with suppress(InputError):  # which has been told
         if not policies_of(execution=spec.execution, jobs=jobs.jobs).model.uses_links:
             problems += problems_of_arguments("cluster by a model", given)
     return problems
+
+
+def _problems_on_cluster(cluster: Cluster, jobs: Workload, spec: RunSpec) -> list[tuple[str, str]]:
+    try:
+        policies = _policies(spec, jobs)
+    except InputError as error:
+        return [("scheduler.name" if isinstance(error, UnknownNameError) else "scheduler",
+                 str(error))]
+    return _on_cluster(cluster, jobs, policies, spec.placement is not None, spec.seed,
+                       spec.events)[0]
 
 
 def _problems_on_edge(system: EdgeCloud, jobs: EdgeWorkload, spec: RunSpec, given: Sequence[str],

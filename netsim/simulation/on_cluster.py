@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
@@ -43,13 +43,14 @@ from netsim.simulation.compatibility import (
     NEEDS,
     ClusterRun,
     Policies,
-    check_submitted,
+    checked,
     needs_of,
     problem_of_pauses,
 )
 from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.simulation.run import Run, forecast_of, jobs_table, leftover_of
+from netsim.simulation.run_spec import TIMELINE, RunSpec
 from netsim.workload import JobSpec, Workload, column, delays_stages
 
 _NONE = np.array([], np.int64)
@@ -59,19 +60,18 @@ class OnCluster(Run):
     """A run of jobs that get GPUs of a cluster.
 
     The scheduler or the placement chooses GPUs for the ranks; the `hosts` of the jobs are ignored.
-    Jobs run on the fabric with an allocator, to which `observe_interval` (seconds) and `check`
-    apply. Without an allocator, they run by a model: jobs are then only rings for the contention
-    model, and faults only failures of servers with ``restart``, and repairs. `factors` has the
-    factor by which computation is slower on each server; `beside` names further tables to record.
+    Jobs run on the fabric with an allocator. Without one, they run by a model: jobs are then only
+    rings for the contention model, and faults only failures of servers with ``restart``, and
+    repairs. `factors` has the factor by which computation is slower on each server. What `spec`
+    gives by name has been made and checked.
     """
 
     starts = False
 
     def __init__(self, cluster: Cluster, workload: Workload, policies: Policies, faults: Faults,
-                 seed: int, record: Sequence[str], factors: Floats,
-                 allocator: Allocator | None, observe_interval: float, check: bool,
-                 preemption: Preemption, beside: Sequence[str] = ()) -> None:
-        self.cluster, self.network, self.seed = cluster, cluster.network, seed
+                 factors: Floats, allocator: Allocator | None, preemption: Preemption,
+                 spec: RunSpec) -> None:
+        self.cluster, self.network, self.seed = cluster, cluster.network, spec.seed
         if allocator is not None:
             workload = all_settled(workload, self._settled_pattern)
             if any(map(has_operations, workload)):
@@ -83,14 +83,15 @@ class OnCluster(Run):
         self.arrival_s = np.array([job.arrival_s for job in workload])
         self.env = Clock(0.0)
         numbers = CoflowNumbers(workload, emitted=allocator is not None)
-        self.recorder = Recorder(record, len(workload), numbers, cluster.network, beside,
+        self.recorder = Recorder(spec.record, len(workload), numbers, cluster.network,
+                                 TIMELINE if spec.timeline and allocator is not None else (),
                                  delays_stages(workload.jobs))
         self._timed: IterationTimeExecution | None = None
         self._on_fabric: CoflowExecution | None = None
         if allocator is None:
             self._by_model()
         else:
-            self._on_network(allocator, observe_interval, check)
+            self._on_network(allocator, float(spec.observe_interval), spec.check)
 
     def _by_model(self) -> None:
         """Set up an engine in which a model gives the running times of jobs."""
@@ -207,7 +208,7 @@ class OnCluster(Run):
         if (problem := problem_of_pauses(workload, self.preemption.keep)) is not None:
             raise InputError(f"preemption: {problem}")
         policies = Policies(self.scheduler, self.placement, self.execution, self.model)
-        workload = check_submitted(self.cluster, workload, policies, self.seed)
+        workload = checked(self.cluster, workload, policies, self.seed)
         check_open(self.scheduler, self.decider)
         self.workload = workload
         self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -297,16 +296,12 @@ class OnEdge(Run):
 
     def _recorded(self) -> LinkRecorder:
         """Return the records of links up to now, without changing the run."""
-        if self._ended or not self.recorder.watches_fabric:
-            self.recorder.pack()
-            return self.recorder
-        # Nothing happens in the copy, so that it needs no events, nor policies of its own.
-        memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
-        memo[id(self.env)] = self.env.stopped()
-        seen = copy.deepcopy(self, memo)
-        seen._fabric.advance_to_now()
-        seen.recorder.pack()
-        return seen.recorder
+        shown: OnEdge = self
+        if not self._ended and self.recorder.watches_fabric:
+            shown = super().stopped()
+            shown._fabric.advance_to_now()
+        shown.recorder.pack()
+        return shown.recorder
 
     # --- forks -----------------------------------------------------------------------------
 

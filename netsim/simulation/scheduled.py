@@ -34,11 +34,7 @@ from netsim.simulation.needs import wire_of
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.run import Run
-from netsim.simulation.run_spec import (
-    TIMELINE,
-    RunSpec,
-    refuse_arguments,
-)
+from netsim.simulation.run_spec import RunSpec, refuse_arguments
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
 
@@ -64,8 +60,7 @@ def maker(what: Cluster | EdgeCloud, jobs: Any, spec: RunSpec) -> Callable[[], R
 
 def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable[[], OnCluster]:
     _check_record(spec.record, RECORDS)
-    rings, policies = inputs_of(cluster, workload, spec.scheduler, spec.placement, spec.execution,
-                                spec.seed, spec.events)
+    rings, policies = inputs_of(cluster, workload, spec)
     faults = Faults(spec.events, cluster)
     factors = factors_of(spec.stragglers, cluster.servers, cluster.server)
     preemption = as_preemption(spec.preemption)
@@ -76,9 +71,8 @@ def _on_cluster(cluster: Cluster, workload: Workload, spec: RunSpec) -> Callable
         refuse_arguments("cluster by a model", spec.given)
     with about("allocator"):
         allocator = make_allocator(spec.allocator) if on_fabric else None
-    return partial(OnCluster, cluster, rings, policies, faults, spec.seed, spec.record, factors,
-                   allocator, float(spec.observe_interval), spec.check, preemption,
-                   TIMELINE if spec.timeline and on_fabric else ())
+    return partial(OnCluster, cluster, rings, policies, faults, factors, allocator, preemption,
+                   spec)
 
 
 def _check_record(record: Sequence[str], known: Sequence[str]) -> None:
@@ -100,10 +94,9 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, spec: RunSpec) -> Callab
     if not transport.shares_links:
         refuse_arguments("edge-cloud without links", spec.given,
                          transport=TRANSPORTS.to_dict(transport)["name"])
-    setting, decider, kind = edge_inputs_of(system, workload, spec.scheduler, transport,
-                                            spec.seed, spec.epsilon, spec.allocator, spec.events)
+    setting, decider = edge_inputs_of(system, workload, transport, spec)
     sharing = LinkSettings(spec.allocator, float(spec.observe_interval),
                            capacities_of(spec.events, system.network) if spec.events else (),
                            spec.check, recorder if recorder.watches_fabric else None)
     preemption = None if spec.preemption is None else preemption_on_edge(spec.preemption, decider)
-    return partial(OnEdge, setting, workload, decider, kind, sharing, recorder, preemption)
+    return partial(OnEdge, setting, workload, decider, transport, sharing, recorder, preemption)
