@@ -98,9 +98,6 @@ class FabricProcess:
         #: `decisions` includes those for which the previous answer still held.
         self.network, self.decisions = network, 0
         self.table = FlowTable(network.usable, job_arrivals)
-        self._runs_ahead = self._persistent = self._serves = False
-        self._service: PriorityService | None = None  # of the answer in force
-        self._runner: RuleRunner | None = None  # the rule that the event loop asks
         #: The submitted coflows that are not complete.
         self.in_flight = ActiveCoflows(self.table, env)
         self._env, self._check, self._job_of = env, check, job_of
@@ -120,8 +117,7 @@ class FabricProcess:
         self._happened, self._called, self._shows = 0, False, False
         self._moved_to = env.now
         self._finished, self._completing = 0, False
-        self._next = self._revisit_at = self._asks_at = self._notify_at = math.inf
-        self._due = math.inf
+        self._next = self._notify_at = self._due = math.inf
         self._expect()
         if self.table.next_arrival <= env.now:
             self._happen(_COFLOW_VALID)
@@ -222,13 +218,15 @@ class FabricProcess:
         """Replace the policy; the new one decides at once."""
         self.advance_to_now()
         self.table.suspend_engines()
-        self._service = self._runner = None
-        self._runs_ahead = self._persistent = self._serves = False
-        self._revisit_at = self._asks_at = math.inf
         self._take(allocator)
         self._adapt(_CAPACITY | _REVISIT)
 
     def _take(self, allocator: Allocator) -> None:
+        """Let an allocator decide from now on, of which no answer is in force."""
+        self._runs_ahead = self._persistent = self._serves = False
+        self._service: PriorityService | None = None  # of the answer in force
+        self._runner: RuleRunner | None = None  # the rule that the event loop asks
+        self._revisit_at = self._asks_at = math.inf
         self.allocator = allocator
         self.policy = PolicyRunner(
             self._env, self.network, allocator, self.table, self._alarm,
