@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.arrays import Floats
-from netsim.base.values import Node, about, is_whole, plain
+from netsim.base.values import Node, about, as_number, is_whole, plain
 from netsim.errors import InputError
 from netsim.jobs.plan import operations_of
 from netsim.models import ParallelModel
@@ -50,9 +49,7 @@ def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
 
 def check_factor(factor: Any, what: str) -> None:
     """Check that a straggler's factor, called `what` in errors, is finite and at least 1."""
-    number = isinstance(factor, int | float) and not isinstance(factor, bool)
-    if not (number and 1 <= factor < math.inf):
-        raise InputError(f"{what} must be a finite number of at least 1, not {factor!r}")
+    as_number(factor, what, least=1)
 
 
 def slowed_stages(stages: tuple[Stage, ...], factors: Floats) -> tuple[Stage, ...]:

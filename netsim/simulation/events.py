@@ -12,7 +12,6 @@ from netsim.base.units import Quantity, parse_rate, parse_seconds, question_unit
 from netsim.base.values import (
     Node,
     as_flag,
-    as_list,
     convert,
     is_whole,
     known_names,
@@ -20,7 +19,7 @@ from netsim.base.values import (
     plain,
     refused,
 )
-from netsim.errors import InputError, UnknownNameError, at_place, not_one_of
+from netsim.errors import InputError, at_place, not_one_of
 from netsim.network import Topology
 from netsim.network.live import parts_of
 
@@ -135,15 +134,14 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology
 
     If there are several, an error begins with the place of the invalid one.
     """
-    given = as_list(events, "events", FaultEvent | Mapping, "FaultEvent or mappings")
     network: Any = getattr(where, "network", where)  # that of a cluster
-    parts = parts_of(network) if given else network
+    parts = parts_of(network) if events else network
     changes: list[Change] = []
-    for number, event in enumerate(given):
+    for number, event in enumerate(events):
         try:
             changes += [_resolve(each, parts) for each in _on_hosts(event, where)]
         except InputError as error:
-            if len(given) == 1:
+            if len(events) == 1:
                 raise
             raise at_place(error, f"events[{number}]") from error
     return sorted(changes, key=lambda change: change.at)
@@ -244,10 +242,3 @@ class RunEvent:
         about = ((name, getattr(self, name)) for name in ("job", "coflow", "link", "capacity"))
         said = "".join(f", {name}={value!r}" for name, value in about if value is not None)
         return f"RunEvent({self.kind!r}, at_s={self.at_s!r}{said})"
-
-
-def check_kind(kind: str) -> str:
-    """Return a kind of event unchanged, after checking that it exists."""
-    if not isinstance(kind, str) or kind not in EVENT_KINDS:
-        raise UnknownNameError("kind of event", kind, EVENT_KINDS)
-    return kind

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.units import Quantity
-from netsim.base.values import Node, known_names, plain
+from netsim.base.values import Node, as_choice, known_names, plain
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
-from netsim.simulation.events import FaultEvent, RunEvent, check_kind
+from netsim.simulation.events import EVENT_KINDS, FaultEvent, RunEvent
 from netsim.simulation.run import Run
 from netsim.text import said
 
@@ -164,7 +164,7 @@ class RunHandle:
         if not callable(function):
             raise InputError(f"the listener for {said(kind)} must be a function, not "
                              f"{said(function)}")
-        known = check_kind(kind)
+        known = as_choice(kind, "kind of event", EVENT_KINDS)
         self._run.listen(self._hear)
         self._listeners.setdefault(known, []).append(function)
 

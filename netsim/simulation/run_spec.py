@@ -97,7 +97,8 @@ class RunSpec:
             refuse_several(self.workload, "workload")
         convert(self, seed=as_whole, timeline=as_flag, check=as_flag, symmetry=as_flag,
                 observe_interval=parse_seconds, epsilon=plain, stragglers=plain,
-                record=partial(as_collection, kind=str, of="names"), events=_as_events,
+                record=partial(as_collection, kind=str, of="names"),
+                events=partial(as_list, kind=FaultEvent | Mapping, of="FaultEvent or mappings"),
                 until=optional(partial(parse_seconds, strict=True)))
 
     @property
@@ -111,10 +112,6 @@ class RunSpec:
                  and not _is_default(getattr(self, each.name), each.default)]
         return names + [f"record.{name}" for name in (*OF_LINKS, *EDGE_TABLES)
                         if name in self.record]
-
-
-def _as_events(events: Any, what: str) -> tuple[Any, ...]:
-    return as_list(events, what, FaultEvent | Mapping, "FaultEvent or mappings")
 
 
 def _is_default(value: Any, default: object) -> bool:
