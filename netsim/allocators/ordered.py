@@ -255,7 +255,6 @@ class SCF(_Sized):
 
     @property
     def by_key(self) -> Rule | None:
-        """See `Ordered.by_key`."""
         return by_longest_flow.base_rule if self.key == "original" else None
 
     def keys(self, view: FabricView) -> Floats:
@@ -281,7 +280,6 @@ class LCF(_Sized):
 
     @property
     def by_key(self) -> Rule | None:
-        """See `Ordered.by_key`."""
         return (by_total if self.key == "original" else by_remaining).base_rule
 
     def keys(self, view: FabricView) -> Floats:
@@ -312,7 +310,6 @@ class NCF(_Sized):
 
     @property
     def by_key(self) -> Rule | None:
-        """See `Ordered.by_key`."""
         if self.width == "ports":
             return None
         return (by_unfinished_flows if self.key == "remaining" else by_flows).base_rule
@@ -348,7 +345,6 @@ class SEBF(_Sized):
 
     @property
     def by_key(self) -> Rule | None:
-        """See `Ordered.by_key`."""
         return (by_gamma if self.key == "remaining" else by_gamma_of_all).base_rule
 
     def keys(self, view: FabricView) -> Floats:

@@ -61,12 +61,10 @@ class CoflowExecution(Execution):
         self.processes: dict[int, JobProcess] = {}  #: of jobs that have started
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._expected = {}
 
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> float:
-        """Start a job now; see `Execution.start`."""
         plan = self._plan(self._jobs[job], gpus)
         if job in self.processes:
             self.processes[job].ended = ended
@@ -107,7 +105,6 @@ class CoflowExecution(Execution):
         return self._expected[job]
 
     def finished(self, job: int) -> float:
-        """The whole iterations made; see `Execution`."""
         return float(self.processes[job].iteration)
 
     def stop(self, job: int, kept: float, back: bool) -> float:

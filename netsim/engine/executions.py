@@ -147,13 +147,11 @@ class TimedExecution(Execution):
         """The time per iteration of a job on some GPUs, given in order of ranks."""
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._since, self._kept, self._alpha = (
             np.insert(each, job, np.nan) for each in (self._since, self._kept, self._alpha))
 
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> float:
-        """Start a job now; see `Execution.start`."""
         alpha, since = self.seconds(job, gpus), self._env.now
         self._since[job], self._kept[job], self._alpha[job] = since, kept, alpha
         self._ended = ended
@@ -169,16 +167,13 @@ class TimedExecution(Execution):
             self._ended(job)
 
     def progress(self, jobs: Any) -> Any:
-        """The iterations made; see `Execution`."""
         alpha = np.maximum(self._alpha[jobs], _LEAST_S)
         return self._kept[jobs] + (self._env.now - self._since[jobs]) / alpha
 
     def finished(self, job: int) -> float:
-        """The whole iterations made; see `Execution`."""
         return min(whole(float(self.progress(job))), float(self._jobs[job].iterations))
 
     def stop(self, job: int, kept: float, back: bool) -> float:
-        """Stop a job; see `Execution`."""
         since, before = float(self._since[job]), float(self._kept[job])
         if self.finished(job) >= self._jobs[job].iterations:
             self._end(job, self._timers[job])
@@ -215,7 +210,6 @@ class IterationTimeExecution(TimedExecution):
         self.least = np.array([least[model] for model in self._models])
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._models.insert(job, model_of(jobs[job]))
         self._least_of()
@@ -255,7 +249,6 @@ class ContentionExecution(Execution):
         self._alarm = 0
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._running.set_jobs(self._model.of(self._cluster, jobs), jobs)
 
@@ -274,14 +267,12 @@ class ContentionExecution(Execution):
         return 0.0
 
     def progress(self, jobs: Any) -> Any:
-        """The iterations made; see `Execution`."""
         now = self._env.now
         if np.ndim(jobs) == 0:
             return self._running.made(int(jobs), now)
         return np.array([self._running.made(job, now) for job in jobs.tolist()])
 
     def finished(self, job: int) -> float:
-        """The whole iterations made; see `Execution`."""
         return whole(self.progress(job))
 
     def stop(self, job: int, kept: float, back: bool) -> float:

@@ -112,7 +112,6 @@ class InterleavedExecution(CoflowExecution):
         return found
 
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> float:
-        """Start a job now; see `Execution.start`."""
         return super().start(job, gpus, kept, partial(self._end, ended))
 
     def _end(self, ended: Callable[[int], None], job: int) -> None:
@@ -120,11 +119,9 @@ class InterleavedExecution(CoflowExecution):
         ended(job)
 
     def stop(self, job: int, kept: float, back: bool) -> float:
-        """Stop a job; see `Execution.stop`."""
         self._begun.pop(job, None)
         return super().stop(job, kept, back)
 
     def stay(self, job: int) -> None:
-        """Stop waiting for a job; see `Execution.stay`."""
         self._begun.pop(job, None)
         super().stay(job)

@@ -84,17 +84,14 @@ class ComingJobs:
 
     @cached_property
     def arrival_s(self) -> Floats:
-        """See `Coming`."""
         return np.array([plan.spec.arrival_s for plan in self._plans])
 
     @cached_property
     def weight(self) -> Floats:
-        """See `Coming`."""
         return np.array([max((demand.weight for demand in plan.graph(0).demands
                               if demand is not None), default=1.0) for plan in self._plans])
 
     def jobs(self) -> Steps:
-        """See `Coming`."""
         alone_s = np.array([_known(plan.lower_bound()) for plan in self._plans])
         none = np.empty(0, np.int64)
         sent = [[demand for iteration in range(plan.spec.iterations if plan.period > 1 else 1)
@@ -110,7 +107,6 @@ class ComingJobs:
                      np.bincount(place, seconds, len(pairs)) * np.take(times, owner))
 
     def coflows(self) -> Steps:
-        """See `Coming`."""
         job: list[int] = []
         earliest: list[float] = []
         begin: list[float] = []

@@ -195,19 +195,16 @@ class AllReduce(Collective):
 
     @property
     def leaves_open(self) -> str:
-        """The option that the job's network fills in; see `Collective.leaves_open`."""
         if self.algorithm == "hierarchical" and self.group is None:
             return "group"
         return super().leaves_open
 
     def title(self, ranks: int, nbytes: float) -> str:
-        """Return the algorithm; see `Collective.title`."""
         if self.algorithm == "hierarchical":
             return f"hierarchical:group={self.group}"
         return super().title(ranks, nbytes)
 
     def schedule(self, ranks: int, nbytes: float) -> Schedule:
-        """Return the messages; see `Collective.schedule`."""
         if self.algorithm not in _RULES:
             return super().schedule(ranks, nbytes)
         return self.by(self.title(ranks, nbytes)).schedule(ranks, nbytes)
