@@ -69,20 +69,14 @@ class Listeners:
         assert self._listener is not None
         self._listener(event)
 
-    def notify_of_job(self, kind: str, job: int) -> None:
-        """Notify listeners of an event of a job, given by its number."""
-        self.notify(kind, job)
-
     # --- what processes of jobs do, now ------------------------------------------------
 
     def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Tell listeners that a job process submits a coflow."""
         demand = job.graph.demands[stage]
-        coflow = self._recorder.number(job, iteration, stage)
-        if demand is not None and demand.overhead_s:
-            self.notify_at(self._env.now + demand.overhead_s, "coflow-valid", job.index, coflow)
-        else:
-            self.notify("coflow-valid", job.index, coflow=coflow)
+        wait = 0.0 if demand is None else demand.overhead_s
+        self.notify_at(self._env.now + wait, "coflow-valid", job.index,
+                       self._recorder.number(job, iteration, stage))
 
     def coflow_done(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Tell listeners that a coflow submitted by a job process has ended."""

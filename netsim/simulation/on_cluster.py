@@ -234,7 +234,7 @@ class OnCluster(Run):
             job.route_on(network)
 
     def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        self.engine.notify = None if listener is None else self.listeners.notify_of_job
+        self.engine.notify = None if listener is None else self.listeners.notify
         super().listen(listener)
 
     def finish_s(self) -> Floats:

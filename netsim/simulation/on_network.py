@@ -85,7 +85,6 @@ class OnNetwork(Run):
             self.fabric.table.sharing.deterministic_rounding = any(
                 isinstance(job.operations, Programs) for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._rerouted_without_process)
-        self._can_stop = self.faults.restarts
         self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder,
                           self.tell_capacities)
         self.jobs = self.on_hosts.jobs
@@ -220,7 +219,7 @@ class OnNetwork(Run):
             self._arrival_events.add(index, job.arrival_s)
 
     def _check_change(self, change: Change) -> None:
-        if change.restart and not self._can_stop:
+        if change.restart and not self.faults.restarts:
             raise InputError(
                 "restart: jobs of this run cannot be stopped, because the fabric runs their "
                 "coflows by itself. To allow it, begin the run with an event with restart, even "
@@ -253,7 +252,7 @@ class OnNetwork(Run):
         if listener is not None and self._arrival_events is None:
             first = int(np.searchsorted(self.arrival_s, self.now, "right")) if self.begun else 0
             self._arrival_events = Arrivals(
-                self.env, self.arrival_s, partial(self.listeners.notify_of_job, "job-arrived"),
+                self.env, self.arrival_s, partial(self.listeners.notify, "job-arrived"),
                 np.arange(first, len(self.arrival_s)))
         super().listen(listener)
 
