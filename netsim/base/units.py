@@ -181,13 +181,12 @@ def parse_bytes(value: Quantity, what: str = "size", *, least: float = 0.0,
     return nbytes
 
 
-def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
-               strict: bool = False) -> float:
+def parse_rate(value: Quantity, what: str = "rate", *, strict: bool = False) -> float:
     """Parse a rate into bytes per second, where ``bps`` counts bits; see `parse_seconds`.
 
     A rate must be 0 or at least 1e-18, as times at lower rates could overflow.
     """
-    rate = _parse(value, _RATE, what, "10Gbps", least, strict)
+    rate = _parse(value, _RATE, what, "10Gbps", 0.0, strict)
     if 0 < rate < _SLOWEST:
         raise _wrong(what, f"must be at least {_SLOWEST:g} bytes/s, not {plain(value)!r}")
     if 0 < rate < SMALL_RATE:

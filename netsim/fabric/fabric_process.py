@@ -18,7 +18,7 @@ from netsim.fabric.allocator import Allocator, Undecided
 from netsim.fabric.clock import LAST, ActiveCoflows, Alarm, CoflowEvent, Grid, call_at
 from netsim.fabric.event_loop import EventLoop, ignore
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.graphs import Steps
+from netsim.fabric.graphs import IterationSteps
 from netsim.fabric.kernels.graphs import arrive
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.kernels.rules import SOUND
@@ -178,8 +178,8 @@ class FabricProcess:
             self.interrupt()
         return self.in_flight.withdraw(transfer)
 
-    def run_graph(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
-                  wait_s: float = 0.0) -> None:
+    def run_graph(self, job: int, coflows: Sequence[RoutedCoflow], steps: IterationSteps,
+                  iterations: int, wait_s: float = 0.0) -> None:
         """Run the iterations of a job, without a process that waits for its coflows.
 
         The first iteration begins `wait_s` seconds from now. In each, operations send the

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.compiling import Direct
 from netsim.fabric.allocation import PriorityService, not_once
-from netsim.fabric.graphs import Graphs, OperationRows, Steps
+from netsim.fabric.graphs import Graphs, IterationSteps, OperationRows
 from netsim.fabric.kernels import blocks, flow_order, priority_rows, progress
 from netsim.fabric.kernels.flow_order_state import FlowOrderState
 from netsim.fabric.kernels.graphs import emit
@@ -256,8 +256,8 @@ class FlowTable:
         self.flow_arrays.copy_in(rows, pending)
         self.set_pending(rows)
 
-    def run_graph(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
-                  begin_s: float, wait_s: float) -> float:
+    def run_graph(self, job: int, coflows: Sequence[RoutedCoflow], steps: IterationSteps,
+                  iterations: int, begin_s: float, wait_s: float) -> float:
         """Expect the coflows of a graph; see `FabricProcess.run_graph`.
 
         Return when the first coflow of a chain becomes valid; of operations, the next one of all.

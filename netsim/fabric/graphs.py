@@ -44,7 +44,7 @@ class OperationRows:
 
 #: What a job does in an iteration: its operations; or, of a chain, the seconds from the arrival of
 #: the coflow before until the stage of each coflow is valid.
-Steps = OperationRows | Floats
+IterationSteps = OperationRows | Floats
 
 
 class Computed(NamedTuple):
@@ -113,8 +113,8 @@ class Graphs:
         """Insert a job without a graph; later jobs, none of which runs yet, are renumbered."""
         self.of_jobs = np.insert(self.of_jobs, job, _not_due(1))
 
-    def begin(self, job: int, coflows: Sequence[RoutedCoflow], steps: Steps, iterations: int,
-              begin_s: float, wait_s: float, arrays: FlowArrays) -> None:
+    def begin(self, job: int, coflows: Sequence[RoutedCoflow], steps: IterationSteps,
+              iterations: int, begin_s: float, wait_s: float, arrays: FlowArrays) -> None:
         """Begin a graph; the arrays must have room. See `FabricProcess.run_graph`."""
         self._begun += 1
         if 2 * self._begun > len(self.running):
