@@ -8,10 +8,9 @@ they begin, in `netsim.simulation.compatibility`, and to make the tables in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from netsim import edge
-from netsim.base.plugins import Registry
 from netsim.cluster.cluster import server_kind
 from netsim.cluster.contention import check_rates
 from netsim.cluster.context import RunContext
@@ -24,11 +23,8 @@ from netsim.jobs.patterns import model_coflows
 from netsim.jobs.plan import check_traffic
 from netsim.network import Topology
 from netsim.schedulers.plan import check_at_start
-from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, schedules
+from netsim.schedulers.registry import chooses_gpus, schedules
 from netsim.simulation.events import Change
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class ClusterRun(NamedTuple):
@@ -343,24 +339,3 @@ def places_of(scheduler: Any) -> tuple[str, ...]:
     return tuple(place for place, other in (("cluster", "an edge-cloud"),
                                             ("edge-cloud", "a cluster"))
                  if other not in needs_of(scheduler, place))
-
-
-def goes_with(registry: Registry, target: str) -> pd.DataFrame:
-    """Tabulate which cases the registered policies support, with their default options.
-
-    There is a row for each policy that runs on the target, ``"cluster"`` or ``"edge-cloud"``, and a
-    column for each case that one of them does not support.
-    """
-    import pandas as pd
-
-    rows = NEEDS[target]
-    cases = dict.fromkeys(case for need in rows.values() for case in need.cases)
-    made = {name: registry.make(name, {}) for name in registry}
-    refused = {name: {case for need in needs_of(policy, target, registry.kind)
-                      for case in rows[need].cases}
-               for name, policy in made.items()
-               if registry is not SCHEDULERS or target in places_of(policy)}
-    table = pd.DataFrame.from_dict(
-        {name: {case: case not in refused[name] for case in cases} for name in refused},
-        orient="index")
-    return table.loc[:, ~table.all()]

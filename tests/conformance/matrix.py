@@ -12,7 +12,7 @@ from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.needs import NEEDS, goes_with
+from netsim.simulation.needs import NEEDS, needs_of, places_of
 from netsim.simulation.run_spec import NOT_FOR
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
@@ -20,11 +20,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 
 def table(what, registry, target):
     """A table in Markdown: a row for equal policies, a column per case that some do not take."""
-    found = goes_with(registry, target)
-    lines = [f"| {what} | {' | '.join(found)} |", "|---" * (len(found.columns) + 1) + "|"]
+    rows = NEEDS[target]
+    made = {name: registry.make(name, {}) for name in registry}
+    refused = {name: {case for need in needs_of(policy, target, registry.kind)
+                      for case in rows[need].cases}
+               for name, policy in made.items()
+               if registry is not SCHEDULERS or target in places_of(policy)}
+    cases = [case for case in dict.fromkeys(case for need in rows.values() for case in need.cases)
+             if any(case in own for own in refused.values())]
+    lines = [f"| {what} | {' | '.join(cases)} |", "|---" * (len(cases) + 1) + "|"]
     equal = {}
-    for name, row in found.iterrows():
-        equal.setdefault(tuple(row), []).append(f"`{name}`")
+    for name, own in refused.items():
+        equal.setdefault(tuple(case not in own for case in cases), []).append(f"`{name}`")
     lines += [f"| {', '.join(names)} | {' | '.join('yes' if takes else 'no' for takes in row)} |"
               for row, names in equal.items()]
     return "\n".join(lines)
