@@ -29,11 +29,6 @@ def watched() -> bool:
     return on_terminal() or in_notebook()
 
 
-def is_quiet() -> bool:
-    """Whether nothing is reported: see `unwatched`."""
-    return _quiet
-
-
 def on_terminal() -> bool:
     """Whether standard error is a terminal."""
     return not _quiet and sys.stderr is not None and sys.stderr.isatty()
@@ -150,7 +145,7 @@ def _done(made: _Compilation) -> str:
 
 
 def _may_tell() -> bool:
-    if is_quiet() or sys.stderr is None or os.environ.get(QUIET, "") not in ("", "0"):
+    if _quiet or sys.stderr is None or os.environ.get(QUIET, "") not in ("", "0"):
         return False
     if _marker is not None:
         try:

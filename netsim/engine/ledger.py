@@ -27,14 +27,10 @@ from netsim.workload import JobSpec
 _ESTIMATE_S = 0.05
 
 
-def estimate_of(job: JobSpec) -> float:
-    """The estimated running time of a job in seconds; by default 0.05 s per iteration."""
-    return _ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
-
-
 def estimates_of(jobs: Sequence[JobSpec]) -> Floats:
-    """The estimated running time of each job in seconds; see `estimate_of`."""
-    return np.array([estimate_of(job) for job in jobs])
+    """The estimated running time of each job in seconds; by default 0.05 s per iteration."""
+    return np.array([_ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
+                     for job in jobs])
 
 
 def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> Floats:

@@ -128,7 +128,8 @@ class PriorityService:
         refuse_set(order, "order")
         self.order = whole_numbers(order)
         count = len(self.order)
-        self.queue = _ints(queue, count)
+        self.queue = (np.zeros(count, np.int64) if queue is None
+                      else np.ascontiguousarray(queue, np.int64))
         self.queue_shares = (np.ones(1) if queue_shares is None
                              else np.ascontiguousarray(queue_shares, np.float64))
         self.limit = (np.full(count, np.inf) if limit is None
@@ -172,11 +173,6 @@ class PriorityService:
 def kinds_of(primary: str, backfill: str) -> tuple[int, int]:
     """Return the numbers by which kernels know these two words."""
     return _PRIMARY[primary], _BACKFILL[backfill]
-
-
-def _ints(values: ArrayLike | None, count: int) -> Ints:
-    return (np.zeros(count, np.int64) if values is None
-            else np.ascontiguousarray(values, dtype=np.int64))
 
 
 # --- information, events, the answer -------------------------------------------------------
