@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from netsim.allocators.ordered import Ordered
+from netsim.base.arrays import Bools, Floats
 from netsim.base.values import as_choice, known_names
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.records import DUST
-from netsim.fabric.view import FabricView, Floats
+from netsim.fabric.view import FabricView
 
 
 @known_names
@@ -117,7 +118,7 @@ class VarysDeadline(Ordered):
         return Allocation(view.backfill(self.work_conservation, order, left, rates),
                           note=self.counts)
 
-    def _is_admitted(self, view: FabricView) -> np.ndarray:
+    def _is_admitted(self, view: FabricView) -> Bools:
         """The mask of the admitted coflows."""
         return np.array([self._admitted[coflow] for coflow in view.id.tolist()])
 
