@@ -15,7 +15,6 @@ from netsim.errors import InputError
 from netsim.fabric.clock import CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
-from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
 from netsim.network.live import (
@@ -204,48 +203,6 @@ def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
 def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
     """Convert the keys of `stragglers`, which are strings in a file, to numbers of hosts."""
     return {int(host) if is_digits(host) else host: factor for host, factor in stragglers.items()}
-
-
-class JobsOnHosts(JobHost):
-    """Jobs that stay on their hosts, and wait until these are repaired."""
-
-    def __init__(self, rerouted_without_process: Callable[[], WithoutProcess]) -> None:
-        self.jobs: list[JobProcess] = []  # those with a process; the fabric runs the others
-        self.rerouted_without_process = rerouted_without_process  # type: ignore[method-assign]
-        self._lost: dict[int, None] = {}
-
-    def may_run(self, hosts: Ints) -> bool:
-        """Whether all of some hosts are available."""
-        return self._lost.keys().isdisjoint(hosts.tolist())
-
-    def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
-        return {transfer: demand for job in self.jobs
-                for transfer, demand in job.rerouted().items()}
-
-    def lose(self, host: int, restart: bool) -> None:
-        """With `restart`, keep jobs off a host until it is repaired."""
-        if restart:
-            self._lost[host] = None
-
-    def stop(self, host: int) -> None:
-        """Stop the jobs on a host; restart them at once if it has been repaired already."""
-        for job in self.jobs:
-            if job.running and host in job.hosts:
-                job.stop()
-                if self.may_run(job.hosts):
-                    job.resume()
-
-    def repair(self, host: int) -> None:
-        """Restart the jobs of which this was the only host that was down."""
-        self._lost.pop(host, None)
-        for job in self.jobs:
-            if job.waits and self.may_run(job.hosts):
-                job.resume()
-
-    def waiting(self) -> list[tuple[JobProcess, list[int]]]:
-        """Describe the jobs that wait for hosts, for a message."""
-        return [(job, [host for host in self._lost if host in job.hosts])
-                for job in self.jobs if job.waits]
 
 
 class JobsOnServers(JobHost):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,9 @@ from netsim.base.lazy import pd
 from netsim.base.values import about
 from netsim.errors import InputError, NetsimWarning, StalledError
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.clock import Clock, call_at
+from netsim.fabric.clock import Clock, CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.fabric.routed_coflow import WithoutProcess
+from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 from netsim.jobs.arrivals import Arrivals, ComingJobs
 from netsim.jobs.fitting import all_fitted, fitted
 from netsim.jobs.plan import JobPlan, expert_counts, links_of, place_randomly
@@ -31,7 +31,7 @@ from netsim.results.lazy_table import FrameColumns
 from netsim.results.recorder import Recorder
 from netsim.results.tables import CoflowNumbers
 from netsim.simulation.events import Change, RunEvent
-from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
+from netsim.simulation.faults import Faults, JobHost, dead_links, listed
 from netsim.simulation.run import Run, forecast_of, jobs_table
 from netsim.simulation.run_spec import TIMELINE, RunSpec
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
@@ -40,10 +40,11 @@ from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 _MOST_STUCK = 8
 
 
-class OnNetwork(Run):
+class OnNetwork(Run, JobHost):
     """A run of jobs that run as coflows on a network when they arrive.
 
-    The network and the workload of `spec` are given as they are, not by name.
+    The network and the workload of `spec` are given as they are, not by name. Jobs stay on their
+    hosts, and wait until these are repaired.
     """
 
     counts = "coflows"
@@ -84,10 +85,9 @@ class OnNetwork(Run):
             # Results must not depend on whether all ranks are simulated, which the records decide.
             self.fabric.table.sharing.deterministic_rounding = any(
                 isinstance(job.operations, Programs) for job in workload.jobs)
-        self.on_hosts = JobsOnHosts(self._rerouted_without_process)
-        self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder,
-                          self.tell_capacities)
-        self.jobs = self.on_hosts.jobs
+        self.faults.begin(self.env, self, self.fabric, self.recorder, self.tell_capacities)
+        self.jobs: list[JobProcess] = []  #: those with a process; the fabric runs the others
+        self._lost: dict[int, None] = {}  # hosts
         #: Of jobs that need a process; None while there are no such jobs.
         self._arrivals: Arrivals | None = None
         if len(single.members) < count:
@@ -105,7 +105,7 @@ class OnNetwork(Run):
         spec = self.workload.jobs[index]
         job = process_of(
             spec, self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
-            self.faults.touch_jobs, self.on_hosts.may_run,
+            self.faults.touch_jobs, self._may_run,
             predicted=0.0 if self.forecast is None else self.forecast.predict_job(spec))
         self.jobs.append(job)
         plan = self._plan(index)
@@ -194,7 +194,7 @@ class OnNetwork(Run):
         return next(each for each in self.jobs if each.index == job)
 
     def _states(self, jobs: pd.DataFrame) -> list[str]:
-        waiting = {job.index for job, _ in self.on_hosts.waiting()}
+        waiting = {job.index for job in self.jobs if job.waits}
         done, arrived = jobs["finish_s"].notna(), self.arrival_s <= self.now
         return ["done" if done[k] else "to come" if not arrived[k] else
                 "waiting" if k in waiting else "running" for k in range(len(jobs))]
@@ -232,7 +232,45 @@ class OnNetwork(Run):
         for job in self.jobs:
             job.route_on(network)
 
-    def _rerouted_without_process(self) -> WithoutProcess:
+    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
+        if listener is not None and self._arrival_events is None:
+            first = int(np.searchsorted(self.arrival_s, self.now, "right")) if self.begun else 0
+            self._arrival_events = Arrivals(
+                self.env, self.arrival_s, partial(self.listeners.notify, "job-arrived"),
+                np.arange(first, len(self.arrival_s)))
+        super().listen(listener)
+
+    # --- hosts that fail and are repaired ----------------------------------------------
+
+    def _may_run(self, hosts: Ints) -> bool:
+        """Whether all of some hosts are available."""
+        return self._lost.keys().isdisjoint(hosts.tolist())
+
+    def lose(self, host: int, restart: bool) -> None:
+        """With `restart`, keep jobs off a host until it is repaired."""
+        if restart:
+            self._lost[host] = None
+
+    def stop(self, host: int) -> None:
+        """Stop the jobs on a host; restart them at once if it has been repaired already."""
+        for job in self.jobs:
+            if job.running and host in job.hosts:
+                job.stop()
+                if self._may_run(job.hosts):
+                    job.resume()
+
+    def repair(self, host: int) -> None:
+        """Restart the jobs of which this was the only host that was down."""
+        self._lost.pop(host, None)
+        for job in self.jobs:
+            if job.waits and self._may_run(job.hosts):
+                job.resume()
+
+    def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
+        return {transfer: demand for job in self.jobs
+                for transfer, demand in job.rerouted().items()}
+
+    def rerouted_without_process(self) -> WithoutProcess:
         """Return the demands of jobs without a process; see `JobHost`.
 
         Coflows that are still to come are rerouted, too.
@@ -248,13 +286,7 @@ class OnNetwork(Run):
         return WithoutProcess(moving, {job: self._plan(job).graph(0).routed
                                        for job in jobs.tolist()})
 
-    def listen(self, listener: Callable[[RunEvent], None] | None) -> None:
-        if listener is not None and self._arrival_events is None:
-            first = int(np.searchsorted(self.arrival_s, self.now, "right")) if self.begun else 0
-            self._arrival_events = Arrivals(
-                self.env, self.arrival_s, partial(self.listeners.notify, "job-arrived"),
-                np.arange(first, len(self.arrival_s)))
-        super().listen(listener)
+    # --- the end, and records ----------------------------------------------------------
 
     def finish_s(self) -> Floats:
         self.recorder.pack()
@@ -269,10 +301,11 @@ class OnNetwork(Run):
                 + listed(f"job {jobs[job].id} (valid since {valid_s:g} s)"
                          for job, valid_s, _ in pending))
             problems += dead_links(self.fabric)
-        if waiting := self.on_hosts.waiting():
+        if waiting := [job for job in self.jobs if job.waits]:
             problems.append("lost hosts are not repaired; " + listed(
-                f"job {jobs[job.index].id} waits for host {', '.join(map(str, hosts))}"
-                for job, hosts in waiting))
+                f"job {jobs[job.index].id} waits for host "
+                + ", ".join(str(host) for host in self._lost if host in job.hosts)
+                for job in waiting))
         for job in self.jobs:
             problems += [f"job {jobs[job.index].id}, {each}" for each in job.stuck()[:_MOST_STUCK]]
         return StalledError(f"stalled at t = {self.fabric.policy.asked_s:g} s: " + "; ".join(
