@@ -24,13 +24,7 @@ from typing import Any, NamedTuple
 
 from netsim.base.units import parse_value
 from netsim.base.values import check_options, plain
-from netsim.errors import (
-    InputError,
-    NetsimError,
-    NetsimWarning,
-    UnknownNameError,
-    did_you_mean,
-)
+from netsim.errors import InputError, NetsimError, NetsimWarning, UnknownNameError, did_you_mean
 
 #: The environment variable that refuses code everywhere, as `without_code` does in a context.
 NO_PLUGINS = "NETSIM_NO_PLUGINS"

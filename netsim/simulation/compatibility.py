@@ -291,11 +291,8 @@ def _problems_on_edge(system: EdgeCloud, jobs: EdgeWorkload, spec: RunSpec, give
 def _problem_of_preemption(options: Any, schedulers: Sequence[Any]) -> str:
     """Say why options of preemption are refused; they may have no effect for some schedulers."""
     for scheduler, free in zip(schedulers, without_preemption(schedulers), strict=True):
-        if not free:
-            try:
-                preemption_on_edge(options, scheduler)
-            except InputError as error:
-                return str(error).removeprefix("preemption: ")
+        if not free and (problem := refusal(preemption_on_edge, options, scheduler)) is not None:
+            return problem.removeprefix("preemption: ")
     return ""
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from netsim.base.lazy import simpy
 from netsim.base.units import Quantity, parse_rate, parse_seconds, question_units
 from netsim.base.values import (
     Node,
@@ -193,13 +191,6 @@ def _links_of(event: FaultEvent, network: Topology) -> list[int]:
         return network.links_of(event.host).tolist()
     assert event.switch is not None
     return network.links_of_switch(event.switch).tolist()
-
-
-def after_all_ends(env: simpy.Environment, act: Callable[[simpy.Event], None]) -> None:
-    """Call a function with a SimPy event at this instant, after all that ends at this instant."""
-    from netsim.fabric.clock import LOSSES, call_at, call_last
-
-    call_at(env, env.now, partial(call_last, env, act, LOSSES), LOSSES)
 
 
 # --- events of a run, for listeners --------------------------------------------------------

@@ -12,24 +12,14 @@ import numpy as np
 from netsim.base.arrays import Ints
 from netsim.base.units import is_digits
 from netsim.errors import InputError
-from netsim.fabric.clock import CoflowEvent, call_at
+from netsim.fabric.clock import LOSSES, CoflowEvent, call_at, call_last
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow, WithoutProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
-from netsim.network.live import (
-    LiveNetwork,
-    live_network,
-    moves_flows,
-    parts_of,
-)
+from netsim.network.live import LiveNetwork, live_network, moves_flows, parts_of
 from netsim.results.link_recorder import LinkRecorder
-from netsim.simulation.events import (
-    Change,
-    FaultEvent,
-    after_all_ends,
-    changes_of,
-)
+from netsim.simulation.events import Change, FaultEvent, changes_of
 
 if TYPE_CHECKING:
     from netsim.cluster.cluster import Cluster
@@ -158,7 +148,8 @@ class Faults:
             keeper.lose(change.host, change.restart)
             if change.restart:
                 # Work that ends at this instant is not lost.
-                after_all_ends(self._env, partial(self._stop, change.host))
+                stop = partial(call_last, self._env, partial(self._stop, change.host), LOSSES)
+                call_at(self._env, self._env.now, stop, LOSSES)
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
         if fabric is not None and self._tell is not None:

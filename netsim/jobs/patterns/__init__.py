@@ -24,12 +24,7 @@ from netsim.jobs.patterns.collective import (
     RingAllReduce,
     SendRecv,
 )
-from netsim.jobs.patterns.mixed import (
-    ModelCoflow,
-    exchanging_in_turn,
-    model_coflows,
-    model_stages,
-)
+from netsim.jobs.patterns.mixed import ModelCoflow, exchanging_in_turn, model_coflows, model_stages
 from netsim.jobs.patterns.parameter_server import ParameterServer
 
 __all__ = ["PATTERNS", "AllGather", "AllReduce", "AllToAll", "Barrier", "Broadcast", "Collective",
