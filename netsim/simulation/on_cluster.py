@@ -100,8 +100,8 @@ class OnCluster(Run):
             self._timed = IterationTimeExecution(self.env, self.cluster, jobs, self.factors)
             self._begin(self._timed)
         else:
-            analytic = ContentionExecution(self.env, self.cluster, jobs, self.model, self.factors)
-            self._begin(analytic, analytic.next_start)
+            self._begin(ContentionExecution(self.env, self.cluster, jobs, self.model,
+                                            self.factors))
 
     def _settled_pattern(self, job: JobSpec, pattern: Collective) -> Collective:
         """Return a collective fitted to the cluster, as if the job had its first GPUs.
@@ -154,13 +154,13 @@ class OnCluster(Run):
                                may_go_back=self.preemption.on_fault == "checkpoint")
         self._begin(self._on_fabric)
 
-    def _begin(self, execution: Execution, seen: Callable[[float], float] | None = None) -> None:
+    def _begin(self, execution: Execution) -> None:
         jobs = self.workload.jobs
         self.decider = decider_of(self.scheduler, self._context)
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
                              SCHEDULERS.to_dict(self.scheduler)["name"], self.preemption)
         self.faults.begin(self.env, JobsOnServers(self.engine, self.cluster, self._on_fabric),
-                          self.fabric, self.recorder, self.tell_capacities, seen)
+                          self.fabric, self.recorder, self.tell_capacities, execution.next_start)
 
     @property
     def _context(self) -> RunContext:
