@@ -71,7 +71,7 @@ class Criterion(NamedTuple):
 
     def __str__(self) -> str:
         """Write the criterion in a few signs, as in ``< 1``."""
-        if self.low == self.high:
+        if f"{self.low:g}" == f"{self.high:g}":
             return f"= {self.low:g}"
         signs = ("≥", "≤") if self.closed else (">", "<")
         if math.isinf(self.low) or math.isinf(self.high):

@@ -176,25 +176,26 @@ class Paper(_LedgerTable):
     def tables(self) -> dict[str, pd.DataFrame]:
         """Make a table for the page of each setting, and one of rows without a setting, by name.
 
-        Claims are not in them: a page has their values in tables of its own.
+        A statement comes with its id, and with its place in the paper unless that is the place of
+        the one above. Claims are not in them: a page has their values in tables of its own.
         """
         parts: dict[str, list[Statement]] = {}
         for row in self.rows:
             parts.setdefault(f"{self.name}-{row.setting}" if row.setting else self.name,
                              []).append(row)
-        tables = {name: pd.DataFrame([self._shown(row) for row in rows])
-                  for name, rows in parts.items()}
-        for table in tables.values():  # a place that is that of the row above is not said again
-            table["where"] = table["where"].mask(table["where"] == table["where"].shift(), "")
-        return tables
+        return {name: pd.DataFrame([
+            self._shown(row, row.where if above is None or row.where != above.where else "")
+            for above, row in zip([None, *rows], rows, strict=False)])
+            for name, rows in parts.items()}
 
-    def _shown(self, row: Statement) -> dict[str, str]:
+    def _shown(self, row: Statement, where: str) -> dict[str, str]:
         outcome = self.outcome(row)
-        why = row.why or row.withheld or row.scope
-        verdict = outcome.verdict if not row.rule else f"{row.bounds(row.rule)}: {outcome.verdict}"
-        reason = (". " if row.rule else ": ") + why if why else ""
-        return {"": row.id, "statement": row.text, "where": row.where, "measured": outcome.shown,
-                "holds if": verdict + reason}
+        said = {"statement": f"{row.id}: {row.text}" + (f" ({where})" if where else "")}
+        if not row.rule:
+            return said | {"verdict": f"{outcome.verdict}: {row.withheld or row.scope}"}
+        reason = f". {row.why}" if row.why else ""
+        return said | {"measured": outcome.shown,
+                       "holds if": f"{row.bounds(row.rule)}: {outcome.verdict}{reason}"}
 
     def figure(self, setting: str) -> Axes:
         """Draw the figure of a setting from its kept runs, with the numbers of the paper."""
