@@ -101,6 +101,9 @@ def fitted_text(name: str, parameters: Mapping[str, Mapping[str, float]]) -> str
 #: Relative tolerance: parameters are written with four digits, and processors round differently.
 _SAME = 2e-3
 
+#: Columns of tables of errors that a page leaves out; ``errors.csv`` has them.
+_NOT_ON_PAGES = ["mean error", "error, fitted points"]
+
 #: Parameters by their names, for each table that they were fitted to.
 Parameters = Mapping[str, Mapping[str, float]]
 
@@ -149,8 +152,10 @@ class Accuracy:
             write_tables(folder, runs=points, errors=errors, claims=claims)
             if found:
                 RunStore(folder).write("fitted.toml", fitted_text(self.name, found))
+        shown = {name: each.drop(columns=_NOT_ON_PAGES, errors="ignore")
+                 for name, each in tables.items()}
         return Reproduced(points, claims, lambda: self.draw(points),
-                          tables={"source": self._source(), **tables, "claims": claims[
+                          tables={"source": self._source(), **shown, "claims": claims[
                               ["claim", "paper", "measured", "verdict"]
                           ].rename(columns={"paper": "expected"})})
 

@@ -23,6 +23,7 @@ from netsim.base.files import read_text
 from netsim.errors import InputError
 from netsim.reproductions.claims import (
     CANNOT_BE_TOLD,
+    HOLDS,
     OUT_OF_SCOPE,
     Claim,
     Criterion,
@@ -193,9 +194,12 @@ class Paper(_LedgerTable):
         said = {"statement": f"{row.id}: {row.text}" + (f" ({where})" if where else "")}
         if not row.rule:
             return said | {"verdict": f"{outcome.verdict}: {row.withheld or row.scope}"}
-        reason = f". {row.why}" if row.why else ""
-        return said | {"measured": outcome.shown,
-                       "holds if": f"{row.bounds(row.rule)}: {outcome.verdict}{reason}"}
+        rule, reason = row.bounds(row.rule), f". {row.why}" if row.why else ""
+        verdict = (outcome.verdict if outcome.verdict == HOLDS else f"**{outcome.verdict}**") + reason
+        if str(rule) == f"= {outcome.shown}":  # it is what it should be: no need to say so twice
+            return said | {"measured": f"{outcome.shown}: {verdict}"}
+        inside = "" if str(rule)[0] in "<>=≤≥" else "in "
+        return said | {"measured": f"{outcome.shown} {inside}{rule}: {verdict}"}
 
     def figure(self, setting: str) -> Axes:
         """Draw the figure of a setting from its kept runs, with the numbers of the paper."""
