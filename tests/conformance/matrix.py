@@ -19,29 +19,24 @@ PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 
 
 def table(what, registry, target):
-    """A table in Markdown: a row for equal policies, a column per case that some do not take."""
+    """A table in Markdown: a row for equal policies, with the cases that they do not take."""
     rows = NEEDS[target]
-    made = {name: registry.make(name, {}) for name in registry}
-    refused = {name: {case for need in needs_of(policy, target, registry.kind)
-                      for case in rows[need].cases}
-               for name, policy in made.items()
-               if registry is not SCHEDULERS or target in places_of(policy)}
-    cases = [case for case in dict.fromkeys(case for need in rows.values() for case in need.cases)
-             if any(case in own for own in refused.values())]
-    lines = [f"| {what} | {' | '.join(cases)} |", "|---" * (len(cases) + 1) + "|"]
     equal = {}
-    for name, own in refused.items():
-        equal.setdefault(tuple(case not in own for case in cases), []).append(f"`{name}`")
-    lines += [f"| {', '.join(names)} | {' | '.join('yes' if takes else 'no' for takes in row)} |"
-              for row, names in equal.items()]
+    for name in registry:
+        policy = registry.make(name, {})
+        if registry is not SCHEDULERS or target in places_of(policy):
+            needs = needs_of(policy, target, registry.kind)
+            refused = dict.fromkeys(case for need in needs for case in rows[need].cases)
+            equal.setdefault("; ".join(refused), []).append(f"`{name}`")
+    lines = [f"| {what} | does not take |", "|---|---|"]
+    lines += [f"| {', '.join(names)} | {refused or '-'} |" for refused, names in equal.items()]
     return "\n".join(lines)
 
 
 def needs(target):
-    """A table in Markdown: what policies may need, the cases without it, and why they need it."""
-    lines = ["| need | no | because |", "|---|---|---|"]
-    lines += [f"| `{name}` | {'; '.join(need.cases) or 'runs of the other kind'} | {need.because} |"
-              for name, need in NEEDS[target].items()]
+    """A table in Markdown: what policies may need, and why they need it."""
+    lines = ["| need | because |", "|---|---|"]
+    lines += [f"| `{name}` | {need.because} |" for name, need in NEEDS[target].items()]
     return "\n".join(lines)
 
 
