@@ -86,13 +86,6 @@ def pipeline():
         "gantt", of="ranks")
 
 
-def llama():
-    """Draw the copy of the tutorial on Llama."""
-    job = netsim.llm_job("llama-7b", tp=8, pp=4, dp=2, global_batch=16, sequence_parallel=True)
-    return netsim.simulate(netsim.gpu_cluster(8, links="h100"), [job], timeline=True).plot(
-        "gantt", of="ranks")
-
-
 def edge():
     """Draw twelve jobs of an edge-cloud under A_online."""
     cloud = netsim.draw_edge_cloud(servers=20, seed=1)
@@ -122,7 +115,6 @@ FIGURES = {
         preemption={"checkpoint_s": 2, "restore_s": 5}),
     "busbw": busbw,
     "train-llms": pipeline,
-    "train-llama": llama,
     "a-online-gantt": edge,
 }
 

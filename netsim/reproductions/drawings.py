@@ -218,6 +218,6 @@ def _cell(column: str, value: object) -> str:
     if column in _COUNTS:
         return f"{number:,.0f}"
     if "error" in column or "resent" in column:
-        return f"{number:.1%}".replace("%", " %")
+        return f"{number:.1%}"
     digits = 0 if abs(number) >= 1e3 else 1 if abs(number) >= 10 else 3
     return f"{number:,.{digits}f}" if abs(number) >= 0.01 else f"{number:.4g}"
