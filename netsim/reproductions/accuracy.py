@@ -101,9 +101,6 @@ def fitted_text(name: str, parameters: Mapping[str, Mapping[str, float]]) -> str
 #: Relative tolerance: parameters are written with four digits, and processors round differently.
 _SAME = 2e-3
 
-#: Columns of tables of errors that a page leaves out; ``errors.csv`` has them.
-_NOT_ON_PAGES = ["mean error", "error, fitted points"]
-
 #: Parameters by their names, for each table that they were fitted to.
 Parameters = Mapping[str, Mapping[str, float]]
 
@@ -152,8 +149,7 @@ class Accuracy:
             write_tables(folder, runs=points, errors=errors, claims=claims)
             if found:
                 RunStore(folder).write("fitted.toml", fitted_text(self.name, found))
-        shown = {name: each.drop(columns=_NOT_ON_PAGES, errors="ignore")
-                 for name, each in tables.items()}
+        shown = {name: on_page(each) for name, each in tables.items()}
         return Reproduced(points, claims, lambda: self.draw(points),
                           tables={"source": self._source(), **shown, "claims": claims[
                               ["claim", "paper", "measured", "verdict"]
@@ -204,6 +200,11 @@ def errors_by(points: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
                 "error, fitted points":
                     _errors(known)["geometric mean error"] if len(known) else float("nan")})
     return pd.DataFrame(rows)
+
+
+def on_page(errors: pd.DataFrame) -> pd.DataFrame:
+    """Leave out of a table of errors what a page does not show; ``errors.csv`` has it."""
+    return errors.drop(columns=["mean error", "error, fitted points"], errors="ignore")
 
 
 def _errors(points: pd.DataFrame) -> dict[str, float]:

@@ -195,11 +195,11 @@ class Paper(_LedgerTable):
         if not row.rule:
             return said | {"verdict": f"{outcome.verdict}: {row.withheld or row.scope}"}
         rule, reason = row.bounds(row.rule), f". {row.why}" if row.why else ""
-        verdict = (outcome.verdict if outcome.verdict == HOLDS else f"**{outcome.verdict}**") + reason
+        verdict = outcome.verdict if outcome.verdict == HOLDS else f"**{outcome.verdict}**"
         if str(rule) == f"= {outcome.shown}":  # it is what it should be: no need to say so twice
-            return said | {"measured": f"{outcome.shown}: {verdict}"}
+            return said | {"measured": f"{outcome.shown}: {verdict}{reason}"}
         inside = "" if str(rule)[0] in "<>=≤≥" else "in "
-        return said | {"measured": f"{outcome.shown} {inside}{rule}: {verdict}"}
+        return said | {"measured": f"{outcome.shown} {inside}{rule}: {verdict}{reason}"}
 
     def figure(self, setting: str) -> Axes:
         """Draw the figure of a setting from its kept runs, with the numbers of the paper."""

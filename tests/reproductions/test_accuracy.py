@@ -24,6 +24,7 @@ from netsim.reproductions.accuracy import (
     fit_times,
     fitted,
     fitted_text,
+    on_page,
 )
 from netsim.reproductions.accuracy_files import find_file, read_m3
 from netsim.reproductions.accuracy_m3 import path_of_three, simulate_scenario
@@ -270,7 +271,7 @@ def own_rows(comparison: Accuracy, points, names):
     tables = comparison.summarise(points)
     page = "".join(f"<!-- {comparison.name} {name}: written by netsim reproduce --page -->\n"
                    "<!-- end -->\n" for name in names)
-    return rows_of(filled(page, comparison.name, {name: tables[name] for name in names}))
+    return rows_of(filled(page, comparison.name, {name: on_page(tables[name]) for name in names}))
 
 
 @pytest.mark.parametrize("folder", [data("m3")])
@@ -300,18 +301,18 @@ def _eight(read, folder):
 
 @pytest.mark.parametrize("folder", [data("htsim")])
 def test_the_page_says_what_8192_hosts_give(folder, monkeypatch):
-    """Permutations of 1 and 16 MB on one of the networks; incasts are what the fit is of."""
+    """Permutations of 1 and 16 MB, oversubscribed 8:1; incasts are what the fit is of."""
     monkeypatch.setattr(accuracy_htsim, "_permutations", partial(
-        _on_one, accuracy_htsim._permutations))
+        _at_8_to_1, accuracy_htsim._permutations))
     points = accuracy_htsim._compare_permutations(folder)
-    text = accuracy_htsim._each_permutation(points)
-    page = "<!-- x runs: written by netsim reproduce --page -->\n<!-- end -->"
-    assert len(text) == 2
-    assert rows_of(filled(page, "x", {"runs": text})) <= rows_of(PAGE)
+    text = on_page(errors_by(points, ["control", "oversubscription"]))
+    page = "<!-- x permutations: written by netsim reproduce --page -->\n<!-- end -->"
+    assert text["points"].tolist() == [4, 4]
+    assert rows_of(filled(page, "x", {"permutations": text})) <= rows_of(PAGE)
 
 
-def _on_one(read, folder):
-    return (row for row in read(folder) if (row["gbps"], row["oversubscription"]) == (200, 8))
+def _at_8_to_1(read, folder):
+    return (row for row in read(folder) if row["oversubscription"] == 8)
 
 
 @pytest.mark.parametrize("folder", [data("htsim")])
