@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.units import Quantity, parse_bytes, parse_seconds
 from netsim.base.values import (
@@ -40,9 +41,6 @@ _MOST_BYTES = 1e100
 
 #: The largest number of a host, and the latest time in seconds.
 _MOST_HOST, _MOST_S = 10_000_000, 1e100
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class RowError(InputError):
@@ -90,9 +88,9 @@ class Flows:
         If the shapes differ, a rank is negative, or a size is invalid.
     """
 
-    src: NDArray[np.int64]
-    dst: NDArray[np.int64]
-    nbytes: NDArray[np.float64]
+    src: Ints
+    dst: Ints
+    nbytes: Floats
     ranks: int = field(init=False)
     __repr__ = brief
     __deepcopy__ = same
@@ -352,7 +350,7 @@ def _floats(numbers: Iterable[int | float]) -> Floats:
     return np.array([min(max(each, -LARGEST), LARGEST) for each in numbers], np.float64)
 
 
-def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allowed: str) -> None:
+def _refuse_first(given: NDArray[Any], good: Bools, what: str, allowed: str) -> None:
     """Raise an error about the first invalid value, if there is one."""
     if not good.all():
         row = int(np.argmin(good))

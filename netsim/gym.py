@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.units import Quantity
 from netsim.base.values import is_whole
 from netsim.cluster import Cluster
@@ -42,8 +42,6 @@ _INFORMATION = ("agnostic", "clairvoyant")
 
 #: Replaces infinity, which does not suit spaces; no size, time or key is as large.
 _MOST = 1e18
-
-Floats = NDArray[np.float64]
 
 
 class _Agent(Allocator):

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.values import as_choice, as_whole, convert, same
-from netsim.columns import Floats, Flows, Ints
+from netsim.columns import Flows
 from netsim.errors import InputError, NetsimWarning
 
 #: What a group of ranks does together, and a message from one rank to another.

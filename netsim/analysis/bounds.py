@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.lazy import pd
 from netsim.base.values import known_names
@@ -28,8 +28,6 @@ from netsim.network.files import as_network
 from netsim.results.tables import CoflowNumbers
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
-
-Floats = NDArray[np.float64]
 
 
 # --- what a workload emits, without a run --------------------------------------------------
@@ -292,7 +290,7 @@ class _Instance:
         cct = (finish - self._valid.sum()) / len(self._valid) if self._fixed else np.nan
         return float(finish), float(weighted), float(cct)
 
-    def _loads(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    def _loads(self) -> tuple[Ints, Ints, Floats]:
         """The loads of links as arrays: coflow, link, and seconds at full capacity."""
         loads = [each.demand.loads for each in self._coflows]
         owner = np.repeat(np.arange(len(loads)), [len(rows) for rows in loads])

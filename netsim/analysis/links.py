@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.lazy import pd
 from netsim.base.values import known_names
 from netsim.errors import InputError
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Share of its capacity that a full link may leave unused, for rounding.
 _FULL = 1e-6
-
-Floats = NDArray[np.float64]
 
 
 def load_of(links: pd.DataFrame) -> pd.Series:

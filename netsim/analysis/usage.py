@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import known_names
 from netsim.errors import InputError
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 #: begins and ends. On clusters nothing is uploaded.
 STATES = {"uploading": ("start_s", "data_s"), "restoring": ("data_s", "run_s"),
           "running": ("run_s", "stop_s"), "saving": ("stop_s", "end_s")}
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 
 @known_names

@@ -11,15 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Ints
 from netsim.base.units import Quantity, parse_rate
 from netsim.errors import InputError
 from netsim.jobs.patterns import exchanging_in_turn, model_coflows
 from netsim.models import ParallelModel
 from netsim.workload import Flows, JobSpec, Stage
-
-Ints = NDArray[np.int64]
 
 #: Name of the pattern of rings.
 _RING = "ring-all-reduce"

@@ -13,16 +13,15 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Ints
 from netsim.base.brief import brief
 from netsim.base.units import Quantity, parse_bytes, parse_rate, parse_seconds
 from netsim.base.values import about, as_whole
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
 from netsim.workload import Flows, JobSpec, Stage
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

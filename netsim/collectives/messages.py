@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import as_number
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 
 
@@ -140,7 +140,7 @@ class Round:
     times: int = 1
     shift: int = 0
     base: Ints | int = 0
-    adds: NDArray[np.bool_] | bool = False
+    adds: Bools | bool = False
     tree: Ints | int = 0
 
     def nbytes(self, sizes: Sizes, repetition: int = 0) -> Floats:
@@ -159,7 +159,7 @@ class Round:
 
 
 def one_step(src: Ints, dst: Ints, first: Ints, count: Ints | int, wrap: int,
-             adds: NDArray[np.bool_] | bool = False, tree: Ints | int = 0) -> Round:
+             adds: Bools | bool = False, tree: Ints | int = 0) -> Round:
     """Make a round of one step; its messages are sorted."""
     order = np.lexsort((first, dst, src))
     whole = np.broadcast_to(count, src.shape)[order]
@@ -189,7 +189,7 @@ class Messages(NamedTuple):
     dst: Ints
     nbytes: Floats
     pieces: list[list[int]]
-    adds: NDArray[np.bool_]
+    adds: Bools
     tree: Ints
 
 

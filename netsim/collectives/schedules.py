@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.base.arrays import Ints
 from netsim.collectives.messages import Round, one_step
-from netsim.columns import Ints
 
 
 # --- direct exchanges ----------------------------------------------------------------------

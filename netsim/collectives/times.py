@@ -54,9 +54,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.base.arrays import Floats
 from netsim.collectives.algorithms import algorithms_of
 from netsim.collectives.messages import Messages, Round, Schedule, Sizes, split
-from netsim.columns import Floats
 
 
 # --- closed forms --------------------------------------------------------------------------

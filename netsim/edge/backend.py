@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.edge.job_data import JobData
 from netsim.edge.schedule import PSAssignments
-from netsim.edge.setting import EdgeSetting, Floats, Ints
+from netsim.edge.setting import EdgeSetting
 from netsim.edge.typed_jobs import TypedJobs
 from netsim.engine.executions import TimedExecution
 from netsim.engine.preemption import whole

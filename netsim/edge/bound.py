@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import known_names
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload, Kind
-from netsim.edge.setting import CLOUD, Floats, Ints
+from netsim.edge.setting import CLOUD
 from netsim.errors import InputError, MissingExtraError, NetsimError
 
 # --- the programme -------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def _solve(columns: _Columns, jobs: int, until: float | None, horizon: int) -> f
     return float(found.fun)
 
 
-def _sums(owner: Ints, slot: Ints, use: Floats, mine: NDArray[np.bool_]):  # type: ignore[no-untyped-def]
+def _sums(owner: Ints, slot: Ints, use: Floats, mine: Bools):  # type: ignore[no-untyped-def]
     """Build the constraint rows that sum the use of workers by variables, per owner and slot.
 
     A variable that is alone in its row is limited by its upper bound, and the row is left out.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.base.arrays import Floats, Ints
+from netsim.edge.setting import CLOUD, EdgeSetting, with_room
 from netsim.errors import AllocationError
 from netsim.ties import ROUNDING
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.streams import stream
 from netsim.base.values import Rows
 from netsim.edge import kernels
 from netsim.edge.edge_cloud import Kind
 from netsim.edge.schedule import PSAssignments, Schedule, Training
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.setting import CLOUD, EdgeSetting
 from netsim.ties import ROUNDING, merge_equal
 
 
@@ -46,7 +46,7 @@ class ParameterServers:
         self.shortages = 0  #: number of times that no PS was available for a job
         self._setting = setting
         self._kinds = kinds
-        self._usable: dict[Kind | None, NDArray[np.bool_]] = {}  # by the type that a job needs
+        self._usable: dict[Kind | None, Bools] = {}  # by the type that a job needs
         self._free = np.ones(len(kinds), np.bool_)
         self._rng = stream(setting.seed, "parameter servers")
 

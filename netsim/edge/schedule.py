@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.units import format_bytes
 from netsim.base.values import same
 from netsim.edge import kernels
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.edge.setting import CLOUD, EdgeSetting, with_room
 from netsim.ties import ROUNDING
 
 
@@ -328,7 +329,7 @@ def why_only_cloud(setting: EdgeSetting) -> str:
     return "; and ".join(reasons)
 
 
-def _jobs(which: NDArray[np.bool_]) -> str:
+def _jobs(which: Bools) -> str:
     """Describe for a message how many jobs are meant."""
     return "the jobs" if which.all() else f"{np.count_nonzero(which):,} of {len(which):,} jobs"
 

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.values import as_number, as_whole, convert
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, Kind
 from netsim.errors import InputError
 from netsim.ties import merge_equal
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: The number of the worker, or of the server, that stands for the cloud.
 CLOUD = -1
@@ -81,7 +79,7 @@ class EdgeSetting:
     p0: Floats = field(init=False)
     p1: Floats = field(init=False)
     exchange: Floats = field(init=False)
-    ring: NDArray[np.bool_] = field(init=False)
+    ring: Bools = field(init=False)
     weight_s: Floats = field(init=False)
     delays: Floats = field(init=False)
     cloud_delay: Floats = field(init=False)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.arrays import Floats
 from netsim.base.values import Rows
 from netsim.edge.schedule import ChunkPlacement, Schedule, Storage, begun_by, of_chunks, so_far
-from netsim.edge.setting import EdgeSetting, Floats
+from netsim.edge.setting import EdgeSetting
 from netsim.edge.transport import Transport
 from netsim.errors import InputError, StalledError
 

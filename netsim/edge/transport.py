@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.edge import kernels
 from netsim.edge.schedule import ChunkPlacement, Queues, TransportLog
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.edge.setting import CLOUD, EdgeSetting, with_room
 from netsim.errors import StalledError
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
 from netsim.edge.edge_cloud import Kind
 from netsim.edge.job_data import JobData, shares
-from netsim.edge.setting import EdgeSetting, Floats, Ints
+from netsim.edge.setting import EdgeSetting
 from netsim.ties import merge_equal
 from netsim.workload import JobSpec
 
@@ -141,8 +142,7 @@ class NearData:
         delay = merge_equal(typed.setting.delays[number, server])
         return np.lexsort((np.arange(len(server)), delay, fetched))
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
         """Take the first candidates with storage for their chunks; see `Placement`."""
         return self.some(job, candidates, job.ranks)
 

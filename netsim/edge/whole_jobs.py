@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.cluster.contention import Contention
 from netsim.edge.backend import EdgeBackend, EdgeExecution
 from netsim.edge.edge_cloud import Kind
 from netsim.edge.job_data import JobData
 from netsim.edge.schedule import Holdings, Schedule, Training, begun_by, so_far
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
+from netsim.edge.setting import CLOUD, EdgeSetting
 from netsim.edge.stepped_run import SteppedRun
 from netsim.edge.typed_jobs import EdgeContext, NearData, TypedJobs
 from netsim.engine.engine import Engine

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.base.arrays import Ints
 from netsim.collectives import NcclCosts, SwitchCosts
 from netsim.columns import Columns
 from netsim.errors import InputError, NetsimWarning
 from netsim.jobs.patterns import Collective, make_pattern
 from netsim.jobs.plan import place_randomly, with_drawn_ranks
 from netsim.network import Topology
-from netsim.network.routing import Ints
 from netsim.workload import JobColumns, JobSpec, Workload
 
 if TYPE_CHECKING:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.compiling import compiled
 from netsim.operations import Operations
-
-Floats = NDArray[np.float64]
 
 
 def longest_path(operations: Operations, seconds: Floats, iterations: int) -> Iterator[Floats]:

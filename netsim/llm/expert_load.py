@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from netsim.base.arrays import Floats
 from netsim.base.brief import brief
 from netsim.base.limits import check_limit
 from netsim.base.reading import read_text
@@ -28,7 +29,6 @@ from netsim.base.values import (
     refused,
     same,
 )
-from netsim.columns import Floats
 from netsim.errors import InputError
 
 #: Shares of experts by layer, in one iteration of a file.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from netsim.columns import Floats, Ints
+from netsim.base.arrays import Floats, Ints
 from netsim.errors import InputError
 from netsim.llm.setup import TrainingSetup
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from netsim.base.arrays import Ints
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import about, as_whole, is_whole
-from netsim.columns import Ints
 from netsim.errors import InputError, UnknownNameError
 from netsim.llm.experts import LayerTokens, tokens_of, totals
 from netsim.llm.rank_program import RankStep, TokensOf, rank_program

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.values import about
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.kernels import per_iteration_of

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.values import about, as_choice, as_flag, as_number, as_whole, known_names
-from netsim.columns import Floats
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.catalogue import (
     BACKWARD,
@@ -133,8 +133,7 @@ def plan_model(name: str, gpus: int, *, gpu: str | Mapping[str, Any] | Gpu = GPU
 
 
 @lru_cache(maxsize=4096)
-def _planned(name: str, gpus: int, gpu: Gpu, server: ServerKind, apart: bool
-             ) -> tuple[Plan, ...]:
+def _planned(name: str, gpus: int, gpu: Gpu, server: ServerKind, apart: bool) -> tuple[Plan, ...]:
     facts = MODELS.resolve(name).facts
     return plan_layers(_layers_of(facts), facts["batch"], gpus, gpu, server, apart=apart,
                        name=name)

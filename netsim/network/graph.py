@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.arrays import Bools, Ints
 from netsim.base.lazy import nx
 from netsim.base.units import is_digits
 from netsim.base.values import Node, about, as_choice, as_flag
 from netsim.errors import InputError, UnknownNameError
-from netsim.network.routing import GivenPaths, Ints, Paths, ShortestPaths, flow_hash, reach
+from netsim.network.routing import GivenPaths, Paths, ShortestPaths, flow_hash, reach
 from netsim.network.topology import GpuPaths, GpuServers, Topology
 
 #: Ways to choose among the shortest paths of a flow.
@@ -91,8 +92,7 @@ class GraphTopology(Topology):
                         "both ways")
         return ""
 
-    def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
-               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
         """Return the path of each flow; see `Topology.routes`.
 
         With ECMP, each node chooses among the links that lead nearer to the destination by a hash
@@ -131,7 +131,7 @@ class GraphTopology(Topology):
         return np.flatnonzero((self.tail == node) | (self.head == node))
 
     @property
-    def avoidable(self) -> NDArray[np.bool_]:
+    def avoidable(self) -> Bools:
         """Mask of the links that flows can avoid if dead: all but a host's only link in or out."""
         only = np.zeros(self.links, np.bool_)
         for end in (self.tail, self.head):
@@ -143,7 +143,7 @@ class GraphTopology(Topology):
         """The network of single links; with ``routing="spray"``, these are members of trunks."""
         return self
 
-    def without(self, dead: NDArray[np.bool_]) -> GraphTopology:
+    def without(self, dead: Bools) -> GraphTopology:
         """Return this network with routes that avoid dead links.
 
         Pairs of hosts with user-defined paths use only the remaining ones of these; see `reaches`.
@@ -160,7 +160,7 @@ class GraphTopology(Topology):
         other.given = other._alive = GivenPaths.of_links(paths, self.hosts)
         return other
 
-    def reaches(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
+    def reaches(self, src: Ints, dst: Ints) -> Bools:
         """Return the mask of the pairs of hosts with a path; False for a host and itself."""
         found = (src != dst) & self._shortest.connect(src, dst)
         if self.given is not None and self._alive is not None:

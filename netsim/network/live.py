@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.lazy import nx
 from netsim.base.values import Node
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology
-from netsim.network.routing import Ints
 from netsim.network.spray import SprayedNetwork
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
@@ -81,12 +80,11 @@ class LiveNetwork(Topology):
     def _node_ids(self) -> Mapping[str, int]:
         return self._network.cables._node_ids
 
-    def _without(self, dead: NDArray[np.bool_]) -> GraphTopology:
+    def _without(self, dead: Bools) -> GraphTopology:
         """Return the network on which flows go round dead links."""
         return self._network.without(dead)
 
-    def with_trunks(self, capacity: Mapping[int, float], now: NDArray[np.float64]
-                    ) -> Mapping[int, float]:
+    def with_trunks(self, capacity: Mapping[int, float], now: Floats) -> Mapping[int, float]:
         """Return new capacities of links, together with those of their trunks, in bytes per second.
 
         A trunk has the capacity of all its links together; `now` has the capacity of each link
@@ -107,10 +105,10 @@ class LiveNetwork(Topology):
                 paths = _replaced(*paths, rows, *route(src[rows], dst[rows], key[rows]))
         return paths
 
-    def _cut(self, ptr: Ints, links: Ints) -> NDArray[np.bool_]:
+    def _cut(self, ptr: Ints, links: Ints) -> Bools:
         """Return the mask of the paths that no byte can pass."""
         owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-        cut: NDArray[np.bool_] = np.bincount(owner, self._dead[links], len(ptr) - 1) > 0
+        cut: Bools = np.bincount(owner, self._dead[links], len(ptr) - 1) > 0
         return cut
 
     def _go_round(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
@@ -121,8 +119,8 @@ class LiveNetwork(Topology):
         """Return the paths on which flows wait if there is no other path."""
         return self._network.routes(src, dst, key)
 
-    def wire_bytes(self, nbytes: NDArray[np.float64], src: Ints, dst: Ints, key: Ints, ptr: Ints,
-                   links: Ints, messages: Ints | int = 1) -> NDArray[np.float64]:
+    def wire_bytes(self, nbytes: Floats, src: Ints, dst: Ints, key: Ints, ptr: Ints,
+                   links: Ints, messages: Ints | int = 1) -> Floats:
         """Return the bytes on the wire on the usual paths; see `Topology.wire_bytes`."""
         if self.wire.plain:
             return nbytes
@@ -179,8 +177,7 @@ class LiveTrunks(LiveNetwork):
         """Return the single links that lead from or to a switch."""
         return self.row_of[self._network.cables.links_of_switch(name)]
 
-    def with_trunks(self, capacity: Mapping[int, float], now: NDArray[np.float64]
-                    ) -> Mapping[int, float]:
+    def with_trunks(self, capacity: Mapping[int, float], now: Floats) -> Mapping[int, float]:
         """Return new capacities of links and their trunks; see `LiveNetwork.with_trunks`."""
         trunks, later = self._network.links, now.copy()
         later[list(capacity)] = list(capacity.values())
@@ -188,11 +185,11 @@ class LiveTrunks(LiveNetwork):
         sums = np.bincount(self._trunk, later[trunks:], trunks)
         return {**capacity, **{trunk: float(sums[trunk]) for trunk in sorted(touched)}}
 
-    def _without(self, dead: NDArray[np.bool_]) -> GraphTopology:
+    def _without(self, dead: Bools) -> GraphTopology:
         self._ways = {}
         return self._network.cables.without(dead[self.row_of])
 
-    def _cut(self, ptr: Ints, links: Ints) -> NDArray[np.bool_]:
+    def _cut(self, ptr: Ints, links: Ints) -> Bools:
         """Return the mask of trunk paths without a path of live members."""
         hurt = np.zeros(self.links, np.bool_)
         hurt[self._network.trunk_of[self._dead[self.row_of]]] = True

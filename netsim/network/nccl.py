@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, decimal, parse_rate
@@ -22,8 +22,6 @@ from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 from netsim.network.wired import takes_wire
-
-Ints = NDArray[np.int64]
 
 # --- the server in the file ----------------------------------------------------------------
 
@@ -553,8 +551,7 @@ def _add_fabric(made: _Inside, server: NcclServer, names: Mapping[str, str], nic
         made.join(_FABRIC, names[each.busid], rate)
 
 
-def _add_paths(made: _Inside, server: NcclServer, names: Mapping[str, str],
-               several: bool) -> None:
+def _add_paths(made: _Inside, server: NcclServer, names: Mapping[str, str], several: bool) -> None:
     """Find the paths between GPUs, and to the fabric and back if there are several servers."""
     link_of = {link[:2]: k for k, link in enumerate(made.links)}
     gpus = [names[each.busid] for each in server.gpus]

@@ -11,13 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import as_list, refuse_set
 from netsim.errors import InputError
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
-
 
 # --- shortest paths ------------------------------------------------------------------------
 
@@ -119,8 +115,8 @@ class ShortestPaths:
     share one search, and memory grows with nodes x switches instead of nodes x hosts.
     """
 
-    def __init__(self, tail: Ints, head: Ints, relays: NDArray[np.bool_],
-                 dead: NDArray[np.bool_] | None = None, weights: Floats | None = None) -> None:
+    def __init__(self, tail: Ints, head: Ints, relays: Bools,
+                 dead: Bools | None = None, weights: Floats | None = None) -> None:
         nodes = len(relays)
         self._all = tail, head, weights
         self._number = np.arange(len(tail)) if dead is None else np.flatnonzero(~dead)
@@ -144,7 +140,7 @@ class ShortestPaths:
             (0, nodes), np.int32 if weights is None else np.float64)
         self._rows = 0
 
-    def without(self, dead: NDArray[np.bool_]) -> ShortestPaths:
+    def without(self, dead: Bools) -> ShortestPaths:
         """Return the shortest paths that avoid dead links."""
         tail, head, weights = self._all
         return ShortestPaths(tail, head, self._relays, dead, weights)
@@ -167,7 +163,7 @@ class ShortestPaths:
             self._rows += 1
         return last, root, self._row[root]
 
-    def connect(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
+    def connect(self, src: Ints, dst: Ints) -> Bools:
         """Return the mask of the pairs of nodes with a path; true for a node and itself."""
         row = self._target(dst)[2]
         return (self._lengths[row, src] >= 0) | (src == dst)
@@ -269,11 +265,11 @@ class GivenPaths:
         made._links = np.array([link for pair in pairs for link in paths[pair]], np.int64)
         return made
 
-    def has(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
+    def has(self, src: Ints, dst: Ints) -> Bools:
         """Return the mask of the pairs of hosts that have user-defined paths."""
         return np.isin(src * self._hosts + dst, self._pairs)
 
-    def without(self, dead: NDArray[np.bool_]) -> GivenPaths:
+    def without(self, dead: Bools) -> GivenPaths:
         """Return only the paths that avoid dead links."""
         hops = np.diff(self._ptr)
         path = np.repeat(np.arange(len(hops)), hops)

@@ -6,12 +6,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import Node
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology
-from netsim.network.routing import Ints
 from netsim.network.wire import Wire
 
 
@@ -110,7 +109,7 @@ class SprayedNetwork(GraphTopology):
         return self._cables
 
     @property
-    def singles(self) -> NDArray[np.bool_]:
+    def singles(self) -> Bools:
         """Mask of the links that are single cables rather than trunks; shape (links,)."""
         return np.bincount(self.trunk_of, minlength=self.links) == 1
 
@@ -131,7 +130,7 @@ class SprayedNetwork(GraphTopology):
         return np.unique(self.trunk_of[self.cables.links_of_switch(name)])
 
     @property
-    def usable_parts(self) -> NDArray[np.float64]:
+    def usable_parts(self) -> Floats:
         """A copy of `usable`, followed by what flows can use of the members of trunks."""
         return np.concatenate((self.usable, self.cables.usable[self.members]))
 
@@ -174,7 +173,7 @@ def _trunk_name(name: str, known: set[str]) -> str:
     return f"{name}#*" if name in known else name
 
 
-def _differences(wire: Wire, of: Ints) -> Iterator[tuple[str, NDArray[np.bool_], list[Any]]]:
+def _differences(wire: Wire, of: Ints) -> Iterator[tuple[str, Bools, list[Any]]]:
     """Yield the properties in which links differ from another one, and the values of all links."""
     for name in ("latency", "efficiency"):
         values = getattr(wire, name)

@@ -9,8 +9,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.display import draw
 from netsim.base.lazy import nx
@@ -29,7 +30,7 @@ from netsim.base.values import (
     refuse_twice,
 )
 from netsim.errors import InputError, UnknownNameError, did_you_mean
-from netsim.network.routing import Hashes, Ints, ShortestPaths
+from netsim.network.routing import Hashes, ShortestPaths
 from netsim.network.wire import Wire
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ class Topology:
         return self
 
     @cached_property
-    def trunk_of(self) -> NDArray[np.int64]:
+    def trunk_of(self) -> Ints:
         """For each link of `cables`, the same link in this network, or the trunk of the link."""
         return np.arange(self.links)
 
@@ -225,7 +226,7 @@ class Topology:
         self.wire = wire
 
     @property
-    def usable(self) -> NDArray[np.float64]:
+    def usable(self) -> Floats:
         if self.wire.ideal or (self.wire.efficiency == 1).all():
             return self.capacity
         usable = self.capacity * self.wire.efficiency
@@ -233,7 +234,7 @@ class Topology:
         return usable
 
     @property
-    def usable_parts(self) -> NDArray[np.float64]:
+    def usable_parts(self) -> Floats:
         """A copy of `usable`; of a network of trunks, also that of the members of trunks."""
         return self.usable.copy()
 
@@ -284,15 +285,14 @@ class Topology:
             found.setdefault((str(start), str(end)), name)
         return found
 
-    def route(self, src: Node, dst: Node, key: int = 0) -> NDArray[np.int64]:
+    def route(self, src: Node, dst: Node, key: int = 0) -> Ints:
         """Return the ids of the links on the path of one flow; `key` chooses among equal paths.
 
         Hosts are given by name or number; see `host`.
         """
         return self.routes(self.host_numbers([src]), self.host_numbers([dst]), np.array([key]))[1]
 
-    def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
-               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
         """Return the paths of many flows, in compressed rows.
 
         Parameters
@@ -318,10 +318,10 @@ class Topology:
                 raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
                                  f"the hosts 0 to {self.hosts - 1}")
 
-    def wire_bytes(self, nbytes: NDArray[np.float64], src: NDArray[np.int64],
-                   dst: NDArray[np.int64], key: NDArray[np.int64], ptr: NDArray[np.int64],
-                   links: NDArray[np.int64], messages: NDArray[np.int64] | int = 1
-                   ) -> NDArray[np.float64]:
+    def wire_bytes(self, nbytes: Floats, src: Ints,
+                   dst: Ints, key: Ints, ptr: Ints,
+                   links: Ints, messages: Ints | int = 1
+                   ) -> Floats:
         """Return the bytes on the wire of flows, given their payload and the paths from `routes`.
 
         The array has shape (flows,). `messages` counts the messages of each flow. Paths are the
@@ -375,7 +375,7 @@ class Topology:
             raise InputError(f"{error}; its {len(servers)} servers are named such as "
                              f"{next(iter(servers))!r}") from None
 
-    def host_numbers(self, hosts: Iterable[Node]) -> NDArray[np.int64]:
+    def host_numbers(self, hosts: Iterable[Node]) -> Ints:
         """Return the numbers of some hosts given by name or number; see `host`."""
         refuse_set(hosts, "hosts")
         return np.array([self.host(each) for each in hosts], np.int64)
@@ -402,7 +402,7 @@ class Topology:
         return {str(node): number for number, node in enumerate(graph)
                 if isinstance(node, str | tuple)}
 
-    def links_of(self, host: Node) -> NDArray[np.int64]:
+    def links_of(self, host: Node) -> Ints:
         """Return the links that lead from or to a host, given by name or number.
 
         Raises
@@ -412,7 +412,7 @@ class Topology:
         """
         return self._links_of_nodes[self.host(host)]
 
-    def links_of_switch(self, name: Node) -> NDArray[np.int64]:
+    def links_of_switch(self, name: Node) -> Ints:
         """Return the links that lead from or to a switch given by name, or by its node.
 
         Raises
@@ -430,7 +430,7 @@ class Topology:
         return self._links_of_nodes[self._node_ids[name]]
 
     @cached_property
-    def _links_of_nodes(self) -> list[NDArray[np.int64]]:
+    def _links_of_nodes(self) -> list[Ints]:
         """The links of each host, and then of each switch."""
         graph = self.to_networkx()
         links: dict[Hashable, set[int]] = {node: set() for node in graph}
@@ -440,7 +440,7 @@ class Topology:
         return [np.array(sorted(each), np.int64) for each in links.values()]
 
     @property
-    def avoidable(self) -> NDArray[np.bool_]:
+    def avoidable(self) -> Bools:
         """Mask of the links that flows can avoid if dead, shape (links,); none by default."""
         return np.zeros(self.links, np.bool_)
 
@@ -537,8 +537,7 @@ class BigSwitch(Topology):
                                  "number of one")
         refuse_twice((*hosts, _SWITCH), f"network {name!r}: two nodes are named")
 
-    def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
-               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
         """Return the egress of src and the ingress of dst for each flow; see `Topology.routes`."""
         pairs = np.empty((len(src), 2), np.int64)
         pairs[:, 0] = src

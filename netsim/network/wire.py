@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.values import as_number, as_share, convert, same
 from netsim.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Relative distance within which a number of packets counts as whole.
 _WHOLE = 1e-12

@@ -8,8 +8,8 @@ from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import about, as_choice, as_whole, convert, same
 from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.context import RunContext
@@ -21,8 +21,6 @@ from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold, heavy_edge
 from netsim.placements import kernels
 from netsim.placements.placement import AnyGpu
 from netsim.workload import JobSpec
-
-Ints = NDArray[np.int64]
 
 #: Orders in which servers give their free GPUs until a job has enough: by number; those with most
 #: free GPUs first ("consolidated"); those with fewest first ("fragmentation-aware").
@@ -70,8 +68,7 @@ class MappingCache:
         servers, counts = chosen
         return servers, self._map(model, tuple(counts))
 
-    def ranks(self, job: JobSpec, free: NDArray[np.bool_], free_on: Ints, rule: str
-              ) -> Ints | None:
+    def ranks(self, job: JobSpec, free: Bools, free_on: Ints, rule: str) -> Ints | None:
         """Choose the GPU of each rank of a job without a model, as mapped by Heavy-Edge.
 
         The ranks on a server get its first free GPUs, in order. None if the servers cannot hold the
@@ -102,7 +99,7 @@ class MappingCache:
         given = np.bincount(offered[places], minlength=len(free_on))[order]
         return order[given > 0].tolist(), given[given > 0].tolist()
 
-    def gpus(self, free: NDArray[np.bool_], servers: Sequence[int], placement: Ints) -> Ints:
+    def gpus(self, free: Bools, servers: Sequence[int], placement: Ints) -> Ints:
         """The GPUs of a mapping in order of ranks: the first free ones of each server."""
         first = self.cluster.first
         if placement.size == 1 and placement[0, 0] == 1:
@@ -174,16 +171,14 @@ class MappedPlacement(AnyGpu):
                 raise InputError(f"mapping {self.mapping!r} is of replicas, of which job {job.id} "
                                  "has none; 'heavy-edge' maps its ranks", "mapping")
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints,
-               load: NDArray[np.float64]) -> Ints | None:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
         """Map a job to GPUs; None if the candidates cannot hold it."""
         free = np.zeros(cluster.total, np.bool_)
         free[candidates] = True
         return self.pick(cluster, job, free,
                          np.add.reduceat(free, cluster.first[:-1], dtype=np.int64))
 
-    def pick(self, cluster: Cluster, job: JobSpec, free: NDArray[np.bool_], free_on: Ints
-             ) -> Ints | None:
+    def pick(self, cluster: Cluster, job: JobSpec, free: Bools, free_on: Ints) -> Ints | None:
         """Map a job to free GPUs; see `Placement` for ``pick``."""
         if cluster not in self._caches:
             self._caches[cluster] = MappingCache(cluster, self.mapping, self.seed)

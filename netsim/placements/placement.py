@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.streams import stream
 from netsim.base.values import as_number, as_whole, convert, known_names
 from netsim.cluster.cluster import Cluster
@@ -25,10 +25,6 @@ from netsim.errors import AllocationError
 from netsim.models.mapping import can_hold
 from netsim.ties import EQUAL, rank
 from netsim.workload import JobSpec
-
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 
 @runtime_checkable
@@ -66,8 +62,7 @@ class Placement(Protocol):
             Seconds of work that each GPU has been promised so far.
         """
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
         """Choose ``job.ranks`` GPUs from candidates, which are in the order of the scope.
 
         The GPUs are returned in order of ranks. None means that the candidates do not suit, so that
@@ -112,8 +107,7 @@ class AnyGpu:
 class FirstFit(AnyGpu):
     """The first free GPUs, server by server: FF."""
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
         """Choose the first candidates that suit."""
         return first_of(cluster, job, candidates)
 
@@ -129,8 +123,7 @@ def _least(cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> In
 class LeastLoaded(AnyGpu):
     """The GPUs with the least load: Algorithm 2 of SJF-BCO (FA-FFP), and LS."""
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
         """Choose the candidates with the least load."""
         return _least(cluster, job, candidates, load)
 
@@ -172,8 +165,7 @@ class LeastBusyServers:
         return np.concatenate([np.arange(cluster.first[server], cluster.first[server + 1])
                                for server in servers[:enough]])
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
         """Choose the candidates with the least load."""
         return _least(cluster, job, candidates, load)
 
@@ -200,8 +192,7 @@ class RandomChoice(AnyGpu):
         convert(self, seed=as_whole)
         object.__setattr__(self, "_rng", stream(self.seed, "random placement"))
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
         """Choose a random subset of the candidates."""
         if is_sliced(job.model):
             return first_of(cluster, job, self._rng.permutation(candidates))
@@ -216,7 +207,7 @@ class Room:
     """
 
     def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], placement: Placement,
-                 free: NDArray[np.bool_], free_on: Ints, load: Floats, estimates: Floats) -> None:
+                 free: Bools, free_on: Ints, load: Floats, estimates: Floats) -> None:
         self._cluster, self._jobs = cluster, jobs
         self._placement = placement.trial() if hasattr(placement, "trial") else placement
         self._free, self._free_on, self._load = free, free_on, load
@@ -303,8 +294,7 @@ class Consolidated(AnyGpu):
     refuses: ClassVar[bool] = True
     refuses_by_size: ClassVar[bool] = True
 
-    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
-               ) -> Ints | None:
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
         """Choose the candidates on the fewest servers; None if they do not suffice."""
         free = np.bincount(cluster.server_of[candidates], minlength=cluster.servers)
         taken: list[Ints] = []

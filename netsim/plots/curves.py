@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats
 from netsim.edge import EdgeWorkload
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.plan import bytes_of
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
 
 #: Distributions that `cdf_curves` draws: the table, its column, the column with the time alone on
 #: the network, and the things counted.
@@ -171,8 +171,7 @@ def draw_curves(ax: Axes, curves: Mapping[str, tuple[Floats, Floats]], among: It
                             **style[label].line() | marks))
 
 
-def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | None = None
-                  ) -> Axes:
+def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | None = None) -> Axes:
     """Draw the number of active jobs, coflows or edge workers over time as a curve per policy.
 
     A job is active from its arrival to its end, a coflow from the time it becomes valid to its
@@ -423,7 +422,7 @@ def workload_picture(workload: Workload | EdgeWorkload, of: str = "", ax: Axes |
     return panels
 
 
-def _sizes(workload: Workload | EdgeWorkload) -> NDArray[np.float64]:
+def _sizes(workload: Workload | EdgeWorkload) -> Floats:
     """The size of each job; see `workload_picture`."""
     if isinstance(workload, EdgeWorkload):
         return np.array([job.weight_s for job in workload])
@@ -440,7 +439,7 @@ def _draw_arrivals(workload: Workload | EdgeWorkload, ax: Axes) -> None:
         ax.set_xticks(times)
 
 
-def _draw_sizes(sizes: NDArray[np.float64], ax: Axes, *, on_edge: bool) -> None:
+def _draw_sizes(sizes: Floats, ax: Axes, *, on_edge: bool) -> None:
     """Draw the distribution of the sizes of jobs: seconds of training, or bytes."""
     ax.step(*distribution(sizes), where="post", color=COLOURS[0], linewidth=1.1)
     _share_over_values(ax, "training of a job on one worker" if on_edge else "bytes of a job",

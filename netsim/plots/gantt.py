@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.errors import InputError
 from netsim.plots.spans import (
     IDLE,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-Floats = NDArray[np.float64]
 
 JOBS = 40  # jobs drawn by default
 _LETTERS = 14  # longest label of a job
@@ -174,8 +173,7 @@ def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
     return jobs.sort_values(["arrival_s", "job"], kind="stable").head(most)
 
 
-def _coflows(y: int, coflows: pd.DataFrame, lanes: NDArray[np.int64], stages: list[str]
-             ) -> pd.DataFrame:
+def _coflows(y: int, coflows: pd.DataFrame, lanes: Ints, stages: list[str]) -> pd.DataFrame:
     """The spans of the coflows of a job, simultaneous ones in lanes of its row."""
     stage = coflows["stage"].map(stages.index).astype(str)
     begun, sent = coflows["valid_s"], coflows["finish_s"]
@@ -197,7 +195,7 @@ def _pieces(y: int, *pieces: tuple[Any, pd.Series, pd.Series], lane: Any = 0) ->
     return spans[spans["end"] > spans["begin"]]
 
 
-def _is_dense(coflows: pd.DataFrame, lanes: NDArray[np.int64], span: float) -> bool:
+def _is_dense(coflows: pd.DataFrame, lanes: Ints, span: float) -> bool:
     """Whether the coflows of a job are too many to be told apart."""
     if len(coflows) <= _FEW:
         return False

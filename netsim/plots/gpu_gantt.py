@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netsim.analysis.usage import STATES, gpu_usage, gpus_per_server, held_gpus, segments_of
+from netsim.base.arrays import Floats, Ints
 from netsim.errors import InputError
 from netsim.plots.gpu_usage import draw_waiting
 from netsim.plots.spans import draw_spans, time_within
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _JOBS = 60  # most jobs with a colour each; beyond, colours stand for sizes
 _GPUS = 256  # most GPUs with a row each

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.analysis.usage import gpu_usage
+from netsim.base.arrays import Floats
 from netsim.errors import InputError, UnknownNameError
-from netsim.plots.curves import Floats, draw_curves, thin_steps
+from netsim.plots.curves import draw_curves, thin_steps
 from netsim.plots.spans import WAITING
 from netsim.plots.style import (
     COLOURS,

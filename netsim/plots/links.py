@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netsim.analysis.links import link_utilisation, makespan, utilised
+from netsim.base.arrays import Floats
 from netsim.errors import InputError
 from netsim.plots.spans import add_key, draw_spans, time_within
 from netsim.plots.style import (
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-Floats = NDArray[np.float64]
 
 _BINS = 350  # intervals of time on a strip
 _AT_A_TIME = 1000  # links whose loads are added up by interval at a time

@@ -11,8 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import as_choice
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 
 #: Function called with the progress of a fit, as ``report(done, total)``, such as trees.
@@ -113,7 +113,7 @@ class Guarded:
         return found
 
     @staticmethod
-    def _known(groups: Ints, learned: Ints) -> NDArray[np.bool_]:
+    def _known(groups: Ints, learned: Ints) -> Bools:
         """The mask of groups that are in the sorted array `learned`.
 
         A binary search, as it is fast for a single group.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.base.arrays import Floats
 from netsim.base.brief import brief
-from netsim.columns import Floats
 from netsim.errors import InputError
 from netsim.predictors.base import Report
 from netsim.predictors.registry import make_predictor

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.units import Quantity, parse_seconds
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.history import group_number
 from netsim.predictors.base import Report

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.streams import stream
 from netsim.base.values import as_whole, convert, known_names, optional
-from netsim.columns import Floats, Ints
 from netsim.errors import MissingExtraError
 from netsim.predictors.base import Report
 

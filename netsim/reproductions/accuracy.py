@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim._version import __version__
+from netsim.base.arrays import Bools, Floats
 from netsim.base.files import read_text
 from netsim.errors import InputError
 from netsim.reproductions.claims import PLAIN, Claim, Runs, below, table_of_claims
@@ -24,8 +25,6 @@ from netsim.traces.library import PUBLIC_TRACES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Floats = NDArray[np.float64]
 
 
 # --- fits ----------------------------------------------------------------------------------
@@ -66,7 +65,7 @@ def _refuse_negative(parameters: Floats) -> None:
         raise InputError(f"the fit gives a negative parameter: {parameters.tolist()}")
 
 
-def at_odd_positions(count: int) -> NDArray[np.bool_]:
+def at_odd_positions(count: int) -> Bools:
     """Mask the first, third, ... of some points."""
     return np.arange(count) % 2 == 0
 

@@ -14,11 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.reading import Line, lines_of, read_bytes
 from netsim.errors import TraceError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class M3Scenario(NamedTuple):

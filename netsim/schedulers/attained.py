@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import (
     as_choice,
@@ -29,7 +30,7 @@ from netsim.cluster.context import RunContext
 from netsim.engine.ledger import expected_times
 from netsim.engine.view import ClusterView
 from netsim.errors import InputError
-from netsim.schedulers.in_order import After, Floats, InOrder, Ints, Keys, Order
+from netsim.schedulers.in_order import After, InOrder, Keys, Order
 from netsim.ties import EQUAL, ROUNDING
 
 _as_service = partial(as_choice, choices=("held", "run"))

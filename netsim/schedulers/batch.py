@@ -9,11 +9,10 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Ints
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import LARGEST, as_choice, as_number, convert, known_names, plain
-from netsim.edge.setting import Ints
 from netsim.edge.typed_jobs import EdgeContext, NearData, TypedJobs
 from netsim.engine.view import ClusterView, Decision, Start
 from netsim.errors import InputError
@@ -118,7 +117,7 @@ class _Batches:
                 yield waiting[place], _CLOUD
 
     def _workers(self, job: int, view: ClusterView, placement: NearData,
-                 free: NDArray[np.bool_]) -> Ints | None:
+                 free: Bools) -> Ints | None:
         """Choose the workers with the shortest upload delays, as many as a job can use.
 
         None if there are none, or if the cloud is cheaper.

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import as_flag, convert
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import is_sliced
@@ -32,9 +33,6 @@ from netsim.placements.placement import Room
 from netsim.schedulers import kernels
 from netsim.schedulers.waiting_jobs import QueuePlace, WaitingJobs, places_of, precedes
 from netsim.ties import EQUAL, is_now
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Keys(NamedTuple):
@@ -290,8 +288,7 @@ class InOrderRun:
 
     # --- from jobs that come to GPUs -------------------------------------------------------
 
-    def _decision(self, view: ClusterView, preempt: Sequence[int], come: Sequence[int]
-                  ) -> Decision:
+    def _decision(self, view: ClusterView, preempt: Sequence[int], come: Sequence[int]) -> Decision:
         """Preempt jobs, then place those that come, in order."""
         saves = {job for job in preempt if view.saves(job)}
         starts, stay = self._placed(view, preempt, come, saves)
@@ -527,7 +524,7 @@ class _Walk(_Waiting):
             self._look_again(holder)
 
 
-def _live(view: ClusterView) -> NDArray[np.bool_]:
+def _live(view: ClusterView) -> Bools:
     """The mask of GPUs of servers that are not lost."""
     return ~np.isin(view.cluster.server_of, list(view.lost))
 
@@ -540,7 +537,7 @@ def _last(keys: list[Floats]) -> tuple[float, float]:
     return float(keys[0].max()), value + EQUAL * abs(value)
 
 
-def _before(keys: list[Floats], jobs: Ints, place: QueuePlace) -> NDArray[np.bool_]:
+def _before(keys: list[Floats], jobs: Ints, place: QueuePlace) -> Bools:
     """The mask of jobs that come before a place in the order."""
     level, value, tie = keys
     apart = value - place.value

@@ -10,11 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from netsim.base.arrays import Ints
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import as_choice, as_flag, convert, known_names
 from netsim.cluster.context import RunContext
 from netsim.engine.view import ClusterView
-from netsim.schedulers.in_order import After, InOrder, Ints, Keys, Order
+from netsim.schedulers.in_order import After, InOrder, Keys, Order
 from netsim.ties import EQUAL, ROUNDING
 
 

@@ -8,11 +8,9 @@ from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.studies.calibration_points import CollectivePoints, Key, Parameters, Points
-
-Floats = NDArray[np.float64]
 
 #: The most protocols that are fitted: NCCL has three, and two algorithms for each.
 _MOST_PROTOCOLS = 4

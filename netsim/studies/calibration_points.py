@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.errors import InputError, NetsimWarning
 from netsim.jobs.patterns import make_pattern
 from netsim.network import Topology
@@ -26,12 +26,6 @@ from netsim.network.wired import wired
 from netsim.simulation.simulation import simulate
 from netsim.traces.measured import Measurement
 from netsim.workload import JobSpec, Stage
-
-Bools = NDArray[np.bool_]
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 #: The algorithms that are tried, the usual one first. A barrier has no bytes.
 ALGORITHMS = {"all-reduce": ("ring", "double-tree", "hierarchical"), "all-gather": ("ring",),

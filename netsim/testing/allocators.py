@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.base.arrays import Floats
 from netsim.base.values import as_whole, known_names
 from netsim.fabric.allocation import Allocation, Information, sees
 from netsim.fabric.allocator import Allocator, CompiledAllocator
@@ -27,8 +27,6 @@ from netsim.network import BigSwitch, Topology
 from netsim.testing import cases
 from netsim.testing.cases import Case, check_sends, draw_case, draw_network
 from netsim.testing.trial import BrokenPromise, Pick, Promise, Trial, check_drawn, chosen, noted
-
-Floats = NDArray[np.float64]
 
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 

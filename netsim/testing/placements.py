@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.plugins import labelled
 from netsim.base.values import known_names
 from netsim.cluster.cluster import Cluster
@@ -24,9 +25,6 @@ from netsim.workload import JobSpec
 #: The most servers and GPUs per server, and the largest seed of a run.
 _LARGEST, _SEEDS = 4, 99
 _RULE = "breaks a rule"
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @known_names
@@ -106,7 +104,7 @@ class _Watched:
 class _WatchedPick(_Watched):
     """A watched placement that has ``pick``."""
 
-    def pick(self, cluster: Cluster, job: JobSpec, free: NDArray[np.bool_], free_on: Ints) -> Any:
+    def pick(self, cluster: Cluster, job: JobSpec, free: Bools, free_on: Ints) -> Any:
         return self._ask("pick", cluster, job, {"free": free, "free_on": free_on})
 
 
@@ -139,21 +137,20 @@ class _Trial(Trial):
             return error
         return None
 
-    def free(self) -> NDArray[np.bool_]:
+    def free(self) -> Bools:
         """The mask of free GPUs."""
         free = np.ones(len(self.drawn.load), np.bool_)
         free[list(self.drawn.taken)] = False
         return free
 
-    def room(self, placement: Any, free: NDArray[np.bool_]) -> Room:
+    def room(self, placement: Any, free: Bools) -> Room:
         """The state of the cluster with some GPUs free."""
         case = self.drawn.case
         return Room(case.cluster, case.specs, placement, free,
                     np.add.reduceat(free, case.cluster.first[:-1], dtype=np.int64),
                     np.array(self.drawn.load), np.array([job.estimate_s for job in case.jobs]))
 
-    def place(self, placement: Any, free: NDArray[np.bool_], jobs: list[int]
-              ) -> list[list[int] | None]:
+    def place(self, placement: Any, free: Bools, jobs: list[int]) -> list[list[int] | None]:
         """Place jobs one after the other; the result has the GPUs of each, or None if it must wait.
 
         BrokenPromise is raised if the placement breaks a rule.

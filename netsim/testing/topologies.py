@@ -11,14 +11,12 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.values import known_names
 from netsim.errors import InputError
 from netsim.network import Topology, from_networkx, read_network
 from netsim.testing.trial import BrokenPromise, Promise, Trial, check_each, chosen, noted
-
-Ints = NDArray[np.int64]
 
 #: Keys of flows that are tried for each pair of hosts: ECMP may route them differently.
 _KEYS = (0, 1, 2**40 + 7)

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import pd
 from netsim.base.reading import Line, read_text, require_file, split_lines
 from netsim.base.units import parse_bytes, parse_seconds
 from netsim.base.values import as_choice, as_path, as_whole
 from netsim.collectives import COLLECTIVES, bandwidths
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError, TraceError
 
 #: Collectives that nccl-tests measure, by the names of its programs.

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.files import write_text
 from netsim.base.plugins import Registry
 from netsim.base.reading import POSITIVE, NumberRange
 from netsim.base.units import parse_bytes
 from netsim.base.values import as_whole, known_names, plain
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.job import is_ranked
 from netsim.traces.coflow_benchmark import scaled

@@ -7,12 +7,13 @@ from heapq import heapify, heappush
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import simpy
 from netsim.base.values import Rows
 from netsim.edge.on_fabric.links import EdgeLinks, LinkSettings
 from netsim.edge.parameter_servers import HeldParameterServers
 from netsim.edge.schedule import ChunkPlacement, TransportLog
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
+from netsim.edge.setting import CLOUD, EdgeSetting, with_room
 from netsim.edge.transport import Transport
 from netsim.fabric.clock import LAST
 from netsim.ties import ROUNDING

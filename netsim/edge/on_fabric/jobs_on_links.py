@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.edge.job_data import JobData, shares
 from netsim.edge.on_fabric.links import EdgeLinks, LinkSettings
 from netsim.edge.on_fabric.traffic import BATCHES_ERROR
 from netsim.edge.parameter_servers import HeldParameterServers
 from netsim.edge.schedule import PSAssignments
-from netsim.edge.setting import EdgeSetting, Floats, Ints, with_room
+from netsim.edge.setting import EdgeSetting, with_room
 
 
 def _nothing() -> None:

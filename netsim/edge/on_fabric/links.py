@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netsim.allocators import make_allocator
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import simpy
 from netsim.edge.on_fabric.traffic import LIMITS, Callbacks, EdgeTraffic, PerFlowCapNetwork
 from netsim.edge.on_fabric.training import Fluid, Rounds, TrainingMode
-from netsim.edge.setting import EdgeSetting, Floats, Ints
+from netsim.edge.setting import EdgeSetting
 from netsim.errors import AllocationError, StalledError
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator

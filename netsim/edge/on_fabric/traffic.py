@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import simpy
-from netsim.edge.setting import EdgeSetting, Floats, Ints, with_room
+from netsim.edge.setting import EdgeSetting, with_room
 from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -36,7 +37,7 @@ class PerFlowCapNetwork(Topology):
         self.codes = np.empty(0, np.int64)
         self.add_limits(np.arange(limits))
 
-    def add_limits(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def add_limits(self, codes: Ints) -> Ints:
         """Append limits with the given codes, without rates yet; return their numbers."""
         limits, known = len(codes), self.links - self.first
         self.codes = np.concatenate((self.codes, codes))
@@ -46,7 +47,7 @@ class PerFlowCapNetwork(Topology):
         self.capacity.flags.writeable = False
         return np.arange(known, known + limits)
 
-    def limit(self, limits: NDArray[np.int64], rates: NDArray[np.float64]) -> NDArray[np.int64]:
+    def limit(self, limits: Ints, rates: Floats) -> Ints:
         """Set the capacities of limits, in bytes per second; return the numbers of their links."""
         links = self.first + limits
         self.capacity.flags.writeable = True
@@ -60,8 +61,7 @@ class PerFlowCapNetwork(Topology):
         other.capacity.flags.writeable = False
         return other
 
-    def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
-               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
         """Compute the paths of flows, each followed by its limit; see `Topology.routes`."""
         ptr, links = self._network.routes(src, dst, self.codes[key])
         return ptr + np.arange(len(ptr)), np.insert(links, ptr[1:], self.first + key)

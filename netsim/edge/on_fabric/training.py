@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.edge.on_fabric.traffic import BATCHES_ERROR, EdgeTraffic, Timer, successors
-from netsim.edge.setting import Floats, Ints
 from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import nx
 from netsim.base.streams import stream
 from netsim.base.values import same
-from netsim.columns import Floats, Ints
 from netsim.models import ModelStage, ParallelModel, allreduce_edges
 from netsim.models.iteration_time import alpha_max, alpha_min_bound, stage_terms
 from netsim.models.kernels import heavy_edge_of, per_iteration_of

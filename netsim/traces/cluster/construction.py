@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.files import stem_of
 from netsim.base.reading import as_problems
 from netsim.base.streams import stream
@@ -32,7 +33,6 @@ from netsim.base.values import (
     optional,
     refused,
 )
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.catalogue import GPU, MODELS, models_for
@@ -287,7 +287,7 @@ def share_of(count: int, share: float) -> int:
     return math.floor(share * count + 1e-9)
 
 
-def draw_single(sizes: Ints, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+def draw_single(sizes: Ints, share: float, rng: np.random.Generator) -> Bools:
     """Draw the groups whose jobs have one GPU: in random order, as long as `share` allows."""
     single = np.zeros(len(sizes), dtype=bool)
     left = round(share * int(sizes.sum()))

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.reading import NumberRange, Problem, TraceProblemsError
 from netsim.base.values import as_flag
-from netsim.columns import Floats, Ints
 from netsim.traces.cluster.tables import Chunk, read_table
 
-Masks = NDArray[np.bool_]
+Masks = Bools
 
 # --- jobs as columns -----------------------------------------------------------------------
 
@@ -97,8 +97,8 @@ class JobCollector:
 
     def add(
         self,
-        rules: Mapping[str, NDArray[np.bool_]],
-        notes: Mapping[str, NDArray[np.bool_]] | None = None,
+        rules: Mapping[str, Bools],
+        notes: Mapping[str, Bools] | None = None,
         **columns: NDArray[np.generic],
     ) -> None:
         """Add a chunk of jobs, with masks of those to drop and those that were changed, by reason.
@@ -140,7 +140,7 @@ def violations(submit: Floats, duration: Floats, gpus: NDArray[np.generic], fini
             NO_GPU: gpus == 0, NO_TIME: duration <= 0}
 
 
-def gpus_of(shares: Floats) -> tuple[Ints, NDArray[np.bool_]]:
+def gpus_of(shares: Floats) -> tuple[Ints, Bools]:
     """Round requests for fractions of GPUs up; return the GPUs, and whether they were rounded.
 
     NaN counts as no GPU.

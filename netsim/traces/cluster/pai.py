@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.reading import NumberRange, Problem, TraceProblemsError, read_text
 from netsim.base.values import as_flag
-from netsim.columns import Floats, Ints
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
     ROUNDED,

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.reading import POSITIVE
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import as_choice, as_number, as_whole, known_names
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload, draw_single
 from netsim.traces.cluster.jobs import ClusterJobs

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Floats
 from netsim.base.files import open_text
 from netsim.base.reading import (
     NumberRange,
@@ -24,7 +25,6 @@ from netsim.base.reading import (
     split_lines,
 )
 from netsim.base.units import decimal
-from netsim.columns import Floats
 from netsim.traces.files import delimiter_of
 
 #: Instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
@@ -66,8 +66,7 @@ class Chunk:
         """Whether the table has an optional column."""
         return name in self.cells
 
-    def numbers(self, name: str, allowed: NumberRange, *, blank: bool = False
-                ) -> Floats:
+    def numbers(self, name: str, allowed: NumberRange, *, blank: bool = False) -> Floats:
         """Parse a column of numbers in a range; with `blank`, blank cells become NaN."""
         cells = self.cells[name]
         if blank:
@@ -98,12 +97,12 @@ class Chunk:
         """Iterate over the rows of some columns, as tuples of cells."""
         return zip(*(self.cells[name] for name in names), strict=True)
 
-    def are(self, name: str, *allowed: str) -> NDArray[np.bool_]:
+    def are(self, name: str, *allowed: str) -> Bools:
         """Return the mask of the rows whose cell is one of the words `allowed`."""
         words = frozenset(allowed)
         return np.fromiter((cell.strip() in words for cell in self.cells[name]), bool, len(self))
 
-    def _refuse(self, name: str, good: NDArray[np.bool_], allowed: str) -> None:
+    def _refuse(self, name: str, good: Bools, allowed: str) -> None:
         cells = self.cells[name]
         raise TraceProblemsError(
             [Problem(self.lines[row], f"{name} must be {allowed}, not {_quoted(cells[row])}")
@@ -121,7 +120,7 @@ def _floats(cells: Sequence[str]) -> Floats:
     return np.array(list(map(decimal, cells)), dtype=np.float64)
 
 
-def seconds_of(cells: Sequence[str]) -> tuple[Floats, NDArray[np.bool_]]:
+def seconds_of(cells: Sequence[str]) -> tuple[Floats, Bools]:
     """Parse dates into seconds since 1970; return these, and whether each cell is valid.
 
     Dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01``, perhaps between spaces and
@@ -206,8 +205,7 @@ def read_table(
             lines, rows = next(batches, ([], []))
 
 
-def read_words(path: str | Path, names: Sequence[str], comment: str, blank: str
-               ) -> Iterator[Chunk]:
+def read_words(path: str | Path, names: Sequence[str], comment: str, blank: str) -> Iterator[Chunk]:
     """Read a table without a header, whose columns have these names and are separated by spaces.
 
     Lines that begin with `comment` are skipped; a word `blank` is a missing value.

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.limits import check_limit, most
 from netsim.base.values import about, as_choice, as_whole
-from netsim.columns import Floats, Ints
 from netsim.errors import InputError, TraceError
 from netsim.llm.job import RankGrid
 from netsim.operations import Family, Programs, Row
