@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
     from netsim.analysis.usage import edge_utilisation, gpu_usage
     from netsim.cluster import Cluster
-    from netsim.columns import Flow, Flows
     from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
     from netsim.edge.bound import LPBound, lp_bound
     from netsim.edge.drawn import draw_edge_cloud, draw_edge_jobs
@@ -93,6 +92,7 @@ if TYPE_CHECKING:
         write_instance,
     )
     from netsim.workload import History, JobSpec, Stage, Workload
+    from netsim.workload.columns import Flow, Flows
 
 _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
@@ -101,7 +101,7 @@ _HOME = {
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.analysis.usage": ("edge_utilisation", "gpu_usage"),
     "netsim.cluster": ("Cluster",),
-    "netsim.columns": ("Flow", "Flows"),
+    "netsim.workload.columns": ("Flow", "Flows"),
     "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
     "netsim.edge.bound": ("LPBound", "lp_bound"),
     "netsim.edge.drawn": ("draw_edge_cloud", "draw_edge_jobs"),

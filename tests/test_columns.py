@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 import netsim
-from netsim.columns import Flows
 from netsim.errors import InputError
-from netsim.job import JobSpec, Stage
 from netsim.jobs.plan import ecmp_key, ecmp_keys
 from netsim.traces import split_history
 from netsim.workload import Workload
+from netsim.workload.columns import Flows
+from netsim.workload.job import JobSpec, Stage
 
 HOSTS = 16
 ALL = ["jobs", "coflows", "flows", "links", "decisions"]

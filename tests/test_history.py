@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from netsim import History, JobSpec, Workload
 from netsim.errors import InputError
-from netsim.history import UNKNOWN
 from netsim.workload import history_of, split_history
+from netsim.workload.history import UNKNOWN
 
 
 def job(id, arrival_s=0.0, iterations=1, group=None, user=None):

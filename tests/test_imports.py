@@ -20,11 +20,11 @@ PACKAGE = Path(netsim.__file__).parent
 
 #: The rooms of the package, each a module or a folder. One may import what stands above it.
 ROOMS = (
-    "_version", "text", "errors", "base", "ties", "columns", "collectives", "models", "operations",
-    "history", "job", "workload", "predictors", "llm", "network", "fabric", "allocators", "traces",
-    "jobs", "cluster", "placements", "engine", "edge", "schedulers", "results", "simulation", "gym",
-    "scripting", "analysis", "experiment_file", "studies", "plots", "reproductions", "testing",
-    "cli", "__main__")
+    "_version", "text", "errors", "base", "ties", "collectives", "models", "workload", "operations",
+    "predictors", "llm", "network", "fabric", "allocators", "traces", "jobs", "cluster",
+    "placements", "engine", "edge", "schedulers", "results", "simulation", "gym", "scripting",
+    "analysis", "experiment_file", "studies", "plots", "reproductions", "testing", "cli",
+    "__main__")
 
 #: Policies decide; they know nothing of runs, of results or of other kinds of policies.
 POLICIES = {"allocators", "placements", "predictors", "schedulers"}

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from netsim.columns import Flow, Flows
 from netsim.errors import InputError, NetsimWarning
-from netsim.job import JobSpec, Stage
 from netsim.workload import Workload
+from netsim.workload.columns import Flow, Flows
+from netsim.workload.job import JobSpec, Stage
 
 PUSH = Stage("push", [(0, 1, 10.0)])
 

@@ -41,7 +41,7 @@ class _Short(reprlib.Repr):
 def brief(thing: Any) -> str:
     """Represent a dataclass as the call that makes it, with long fields abbreviated.
 
-    >>> from netsim.job import Stage
+    >>> from netsim.workload.job import Stage
     >>> brief(Stage("all", [(0, rank, 1e6) for rank in range(1, 100)]).flows)
     'Flows(src=<array of 99>, dst=<array of 99>, nbytes=<array of 99>, ranks=100)'
     """

@@ -40,7 +40,8 @@ from netsim.jobs.patterns import make_pattern
 from netsim.network.files import read_toml
 from netsim.traces.files import UnknownTableError
 from netsim.traces.formats import Request, resolve
-from netsim.workload import Workload, column
+from netsim.workload import Workload
+from netsim.workload.job import column
 
 #: Keys that stand for a format of the same name, and the option that each gives.
 _SHORT = {"llm": "model", "pattern": "pattern"}

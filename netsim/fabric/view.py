@@ -300,7 +300,7 @@ class FabricView:
 
     @cached_property
     def job_profile(self) -> NDArray[Any]:
-        """The `netsim.job.IterationProfile` of the job of each coflow, as rows. Shape (C,)."""
+        """The `netsim.workload.IterationProfile` of the job of each coflow, as rows. Shape (C,)."""
         self._check_shows("job_profile")
         return _locked(self._table.profiles_of(self.job))
 

@@ -16,12 +16,13 @@ import numpy as np
 
 from netsim.base.arrays import Ints
 from netsim.collectives import NcclCosts, SwitchCosts
-from netsim.columns import Columns
 from netsim.errors import InputError, NetsimWarning
 from netsim.jobs.patterns import Collective, make_pattern
 from netsim.jobs.plan import place_randomly, with_drawn_ranks
 from netsim.network import Topology
-from netsim.workload import JobColumns, JobSpec, Workload
+from netsim.workload import JobSpec, Workload
+from netsim.workload.columns import Columns
+from netsim.workload.job import JobColumns
 
 if TYPE_CHECKING:
     import pandas as pd

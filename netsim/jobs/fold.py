@@ -23,7 +23,7 @@ from netsim.fabric.kernels.binding import bind
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.network import Topology
 from netsim.network.routing import expand, mix
-from netsim.operations import Programs
+from netsim.workload.operations import Programs
 
 Hashes = NDArray[np.uint64]
 

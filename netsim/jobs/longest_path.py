@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats
 from netsim.base.compiling import compiled
-from netsim.operations import Operations
+from netsim.workload.operations import Operations
 
 
 def longest_path(operations: Operations, seconds: Floats, iterations: int) -> Iterator[Floats]:

@@ -19,17 +19,17 @@ import numpy as np
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.streams import stream
 from netsim.base.values import as_list
-from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.job import IterationProfile, is_ranked
 from netsim.jobs.fold import Crossing, fold
 from netsim.jobs.graph import Dag, OperationGraph, StageGraph, alone, alone_s
 from netsim.jobs.longest_path import longest_path
 from netsim.jobs.patterns import is_ranked_pattern, make_pattern, model_stages
 from netsim.network import Topology
-from netsim.operations import Operations, Programs, Sending
-from netsim.workload import JobColumns, JobSpec, Stage, Workload
+from netsim.workload import JobSpec, Stage, Workload
+from netsim.workload.columns import Flows
+from netsim.workload.job import IterationProfile, JobColumns, is_ranked
+from netsim.workload.operations import Operations, Programs, Sending
 
 
 # --- operations ----------------------------------------------------------------------------

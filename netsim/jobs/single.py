@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.values import same
-from netsim.columns import Columns
 from netsim.fabric.kernels.binding import bind
 from netsim.fabric.routed_coflow import RoutedCoflow, least_times
-from netsim.job import is_ranked
 from netsim.jobs.plan import ecmp_key, ecmp_keys
 from netsim.network import Topology
-from netsim.workload import Flows, JobColumns, JobSpec, Stage
+from netsim.workload import Flows, JobSpec, Stage
+from netsim.workload.columns import Columns
+from netsim.workload.job import JobColumns, is_ranked
 
 
 # --- columns -------------------------------------------------------------------------------

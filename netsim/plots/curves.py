@@ -35,7 +35,8 @@ from netsim.plots.style import (
     uncover,
 )
 from netsim.results.result import Result
-from netsim.workload import Workload, column
+from netsim.workload import Workload
+from netsim.workload.job import column
 
 if TYPE_CHECKING:
     import pandas as pd

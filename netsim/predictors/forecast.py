@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from netsim.base.arrays import Floats, Ints
 from netsim.base.units import Quantity, parse_seconds
 from netsim.errors import InputError
-from netsim.history import group_number
 from netsim.predictors.base import Report
 from netsim.predictors.registry import make_predictor
-from netsim.workload import UNKNOWN, History, JobSpec, history_of
+from netsim.workload import History, JobSpec, history_of
+from netsim.workload.history import UNKNOWN, group_number
 
 #: Predictions for the jobs of recent runs, by what they depend on; see `Forecast.predict_jobs`.
 _REMEMBERED: dict[bytes, Floats] = {}

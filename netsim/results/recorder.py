@@ -17,7 +17,6 @@ from netsim.fabric.records import COFLOW, FLOW
 from netsim.jobs.graph import OperationGraph, StageGraph
 from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology
-from netsim.operations import Operations
 from netsim.results.link_recorder import MOST_NOTED, LinkRecorder, categories
 from netsim.results.tables import (
     DTYPES,
@@ -31,6 +30,7 @@ from netsim.results.tables import (
     other_rows,
     packed,
 )
+from netsim.workload.operations import Operations
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.fabric.records import FLOW
-from netsim.job import columns_of
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.jobs.plan import count_operations, drawn_stages, has_operations
-from netsim.workload import JobColumns, JobSpec, Stage, Workload
+from netsim.workload import JobSpec, Stage, Workload
+from netsim.workload.job import JobColumns, columns_of
 
 if TYPE_CHECKING:
     import pandas as pd

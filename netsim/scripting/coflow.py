@@ -16,12 +16,12 @@ from netsim.fabric.clock import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology
-from netsim.operations import Operations
 from netsim.results.lazy_table import LazyTable, SpillingTable
 from netsim.results.recorder import CoflowRecorder
 from netsim.results.tables import OF_OTHERS, coflow_rows, of_events, packed
 from netsim.scripting.job import Job
 from netsim.workload import Stage
+from netsim.workload.operations import Operations
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,7 +23,6 @@ from netsim.base.values import (
     as_whole,
     known_names,
 )
-from netsim.columns import Flows
 from netsim.errors import InputError, NetsimWarning
 from netsim.fabric.allocation import sees
 from netsim.fabric.allocator import Allocator
@@ -37,6 +36,7 @@ from netsim.simulation.events import RunEvent
 from netsim.simulation.faults import dead_links, listed
 from netsim.simulation.handle import Listener, RunHandle
 from netsim.workload import JobSpec
+from netsim.workload.columns import Flows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity
 from netsim.base.values import as_name, as_weight
-from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocation import sees
 from netsim.fabric.allocator import Allocator
@@ -35,6 +34,7 @@ from netsim.simulation.faults import Faults, JobHost
 from netsim.simulation.listeners import ListenersInProgram
 from netsim.simulation.run import Run, forecast_of, jobs_table
 from netsim.workload import JobSpec, Stage, Workload
+from netsim.workload.columns import Flows
 
 if TYPE_CHECKING:
     import pandas as pd

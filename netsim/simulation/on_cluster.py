@@ -51,7 +51,8 @@ from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.simulation.run import Run, forecast_of, jobs_table, leftover_of
 from netsim.simulation.run_spec import TIMELINE, RunSpec
-from netsim.workload import JobSpec, Workload, column, delays_stages
+from netsim.workload import JobSpec, Workload
+from netsim.workload.job import column, delays_stages
 
 _NONE = np.array([], np.int64)
 

@@ -26,7 +26,6 @@ from netsim.jobs.process import JobProcess, process_of
 from netsim.jobs.single import SingleCoflows, SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
-from netsim.operations import Programs
 from netsim.results.lazy_table import FrameColumns
 from netsim.results.recorder import Recorder
 from netsim.results.tables import CoflowNumbers
@@ -34,7 +33,9 @@ from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobHost, dead_links, listed
 from netsim.simulation.run import Run, forecast_of, jobs_table
 from netsim.simulation.run_spec import TIMELINE, RunSpec
-from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
+from netsim.workload import JobSpec, Workload
+from netsim.workload.job import JobColumns, column, delays_stages
+from netsim.workload.operations import Programs
 
 #: The most waiting ranks that a message names.
 _MOST_STUCK = 8

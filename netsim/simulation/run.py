@@ -27,7 +27,6 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import LAST, Clock, CoflowEvent, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
-from netsim.job import columns_of
 from netsim.jobs.fitting import chosen_algorithms
 from netsim.jobs.plan import with_drawn_ranks
 from netsim.jobs.process import JobProcess
@@ -38,7 +37,8 @@ from netsim.results.result import Result, result_of
 from netsim.simulation.events import Change, FaultEvent, RunEvent, changes_of
 from netsim.simulation.faults import Faults
 from netsim.simulation.listeners import Listeners
-from netsim.workload import History, JobSpec, Workload, column
+from netsim.workload import History, JobSpec, Workload
+from netsim.workload.job import column, columns_of
 
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView

@@ -137,11 +137,10 @@ def modules_of(texts: Iterable[str], classes: Iterable[type], every: Mapping[str
 #: The parts of netsim that results depend on: folders and modules, by path within the package.
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.
 RESULT_PARTS = (
-    "_version.py", "text.py", "errors.py", "base", "ties.py", "columns.py", "collectives", "models",
-    "operations.py", "history.py", "job.py", "workload.py", "llm", "network", "fabric",
-    "allocators", "traces", "jobs", "predictors", "cluster", "placements", "engine", "edge",
-    "schedulers", "results", "simulation", "experiment_file", "studies/run.py",
-    "studies/tasks.py")
+    "_version.py", "text.py", "errors.py", "base", "ties.py", "collectives", "models", "workload",
+    "operations.py", "llm", "network", "fabric", "allocators", "traces", "jobs", "predictors",
+    "cluster", "placements", "engine", "edge", "schedulers", "results", "simulation",
+    "experiment_file", "studies/run.py", "studies/tasks.py")
 
 #: TOML files with numbers that results depend on.
 RESULT_DATA = ("models/catalogue.toml", "models/gpus.toml", "llm/catalogue.toml",

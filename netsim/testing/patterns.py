@@ -13,10 +13,10 @@ import numpy as np
 from netsim.base.plugins import labelled
 from netsim.base.values import known_names, parents_first
 from netsim.errors import InputError
-from netsim.job import is_ranked
 from netsim.jobs.patterns import PATTERNS, is_ranked_pattern, make_pattern
 from netsim.testing.trial import BrokenPromise, Promise, Trial, check_each, chosen, noted
 from netsim.workload import Flow, Stage
+from netsim.workload.job import is_ranked
 
 #: Relative error allowed in sums of sizes.
 _ROUNDING = 1e-9

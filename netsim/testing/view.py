@@ -15,9 +15,9 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
-from netsim.job import IterationProfile
 from netsim.network import Topology
 from netsim.workload import Flows
+from netsim.workload.job import IterationProfile
 
 #: Progress of a coflow: the fraction that every flow has sent, or the bytes that each has sent.
 Sent = float | Sequence[float]
@@ -77,7 +77,7 @@ optional
         coflows that it has emitted; the prediction of `ahead_s`; its GPUs; and the seconds that it
         takes alone, computation included, for each second of `ahead_s`. By default 0; for
         `longest_s`, the largest gamma of the job's active coflows; for `gpus` and `per_gamma`, 1.
-    profiles : sequence of netsim.job.IterationProfile, optional
+    profiles : sequence of netsim.workload.IterationProfile, optional
         For each job: what it computes and sends in an iteration, for `job_profile`; by default all
         are 0.
     job_id, job_name, job_group : sequence, optional

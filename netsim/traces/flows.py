@@ -22,10 +22,10 @@ from netsim.base.files import stem_of
 from netsim.base.reading import Problem, TraceProblemsError, read_text, require_file
 from netsim.base.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
 from netsim.base.values import as_name, plain
-from netsim.columns import RowError, column_names, likely_columns, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.traces.files import UnknownTableError, delimiter_of, header_of, listed_names
 from netsim.workload import Workload
+from netsim.workload.columns import RowError, column_names, likely_columns, with_index
 
 if TYPE_CHECKING:
     import pandas as pd

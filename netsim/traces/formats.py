@@ -23,7 +23,6 @@ from netsim.base.units import decimal, question_units
 from netsim.base.values import about, as_name, as_whole, known_names, optional, plain
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.llm import TrainingSetup
-from netsim.operations import Programs
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.cluster.readers import GPU_TRACES
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
@@ -34,6 +33,7 @@ from netsim.traces.library import load_workload_file, locate
 from netsim.traces.simulators import has_count_of_flows, htsim_facts
 from netsim.traces.tiresias import Construction, TiresiasRow
 from netsim.workload import JobSpec, Workload
+from netsim.workload.operations import Programs
 
 _POISSON = ("poisson_jobs", "poisson_mean")
 

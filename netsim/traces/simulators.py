@@ -19,12 +19,13 @@ from netsim.base.limits import check_limit
 from netsim.base.reading import Line, as_problems, beginning_of, lines_of, require_file
 from netsim.base.units import is_digits
 from netsim.base.values import MOST_ID, as_path
-from netsim.columns import Columns
 from netsim.errors import NetsimWarning, TraceError, not_one_of, unknown_name
 from netsim.network import Topology
 from netsim.network.simulators import host_numbers, rest_of
 from netsim.traces.files import connected
-from netsim.workload import Flows, JobColumns, JobSpec, Stage, Workload
+from netsim.workload import Flows, JobSpec, Stage, Workload
+from netsim.workload.columns import Columns
+from netsim.workload.job import JobColumns
 
 
 # --- HPCC ----------------------------------------------------------------------------------

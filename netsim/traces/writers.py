@@ -22,10 +22,10 @@ from netsim.base.reading import POSITIVE, NumberRange
 from netsim.base.units import parse_bytes
 from netsim.base.values import as_whole, known_names, plain
 from netsim.errors import InputError
-from netsim.job import is_ranked
 from netsim.traces.coflow_benchmark import scaled
 from netsim.traces.formats import SUFFIXES, read_workload
 from netsim.workload import Flows, JobSpec, Stage, Workload
+from netsim.workload.job import is_ranked
 
 
 @known_names

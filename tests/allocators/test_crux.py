@@ -8,8 +8,8 @@ import pytest
 import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.allocators.crux import Crux, compress, correction, priorities
-from netsim.job import IterationProfile
 from netsim.testing import check_allocator, make_view
+from netsim.workload.job import IterationProfile
 from tests.examples import examples
 
 MB = 1e6

@@ -13,11 +13,11 @@ from netsim.allocators import ALLOCATORS
 from netsim.base import plugins
 from netsim.base.plugins import without_code
 from netsim.errors import InputError, NetsimWarning, UnknownNameError
-from netsim.history import History
 from netsim.network import make_network
 from netsim.predictors import Forecast
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.studies.code_version import own_modules
+from netsim.workload.history import History
 from tests.pairs import exhaustive
 
 CODE = """\

@@ -13,8 +13,8 @@ from netsim.cluster.placed import (
     ring_of,
     servers_of_model,
 )
-from netsim.columns import Flows
 from netsim.errors import InputError, UnitError
+from netsim.workload.columns import Flows
 
 ALL = Stage("all", [(0, 1, 6), (1, 0, 9), (0, 2, 4), (2, 2, 99)], compute_s=1, weight=2,
             release_s=3, deadline_s=7)

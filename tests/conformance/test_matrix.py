@@ -30,12 +30,12 @@ from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.errors import InputError, NetsimError
 from netsim.experiment_file.experiment import Experiment
-from netsim.history import History
 from netsim.jobs.patterns import PATTERNS
 from netsim.placements.registry import PLACEMENTS
 from netsim.predictors import PREDICTORS
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.needs import needs_of as needs_of_policy
+from netsim.workload.history import History
 from tests.conformance import matrix
 from tests.conformance.test_schedulers import quick
 from tests.conformance.test_topologies import NETWORKS

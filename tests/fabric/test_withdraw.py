@@ -5,9 +5,9 @@ import simpy
 
 import netsim
 from netsim.allocators import make_allocator
-from netsim.columns import Flows
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.workload.columns import Flows
 
 MB = 1e6
 NET = netsim.big_switch(4, MB)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import netsim
-from netsim.job import JobSpec
 from netsim.results.result import Result
 from netsim.workload import Workload
+from netsim.workload.job import JobSpec
 
 __all__ = ["ALLOCATORS", "SCHEDULERS", "check_folder", "check_network", "check_result",
            "check_workload", "flows_of", "is_small"]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from netsim.history import History
 from netsim.predictors import Forecast, make_predictor
+from netsim.workload.history import History
 
 
 def columns(rows, *names):

@@ -14,11 +14,11 @@ import netsim
 from netsim.collectives import read_msccl
 from netsim.errors import TraceError
 from netsim.jobs.longest_path import longest_path
-from netsim.operations import Operations
 from netsim.traces.training.chakra import COLLECTIVES
 from netsim.traces.training.chakra_file import NODE_TYPES, read_chakra_file, read_chakra_json
 from netsim.traces.training.kineto import NcclKernels
 from netsim.traces.training.kineto_events import graph_of, read_kineto_file
+from netsim.workload.operations import Operations
 from tests.pairs import exhaustive, smallest
 from tests.traces.kineto_ends import ends_ns
 

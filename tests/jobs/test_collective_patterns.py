@@ -6,9 +6,9 @@ import pytest
 import netsim
 from netsim.collectives import NcclCosts
 from netsim.errors import InputError, UnknownNameError
-from netsim.job import JobSpec
 from netsim.jobs.patterns import make_pattern
 from netsim.testing import check_pattern
+from netsim.workload.job import JobSpec
 
 GB = 1e9
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import netsim
 from netsim import JobSpec, Simulation, simulate
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.columns import Flows
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.graph import OperationGraph
-from netsim.operations import Operations, Sending
+from netsim.workload.columns import Flows
+from netsim.workload.operations import Operations, Sending
 from tests.examples import examples
 from tests.pairs import in_turn, some
 from tests.twins.kernels import ends_of

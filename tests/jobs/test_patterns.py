@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from netsim.errors import InputError, UnknownNameError
-from netsim.job import JobSpec
 from netsim.jobs.patterns import PATTERNS, make_pattern
+from netsim.workload.job import JobSpec
 
 
 def rng():

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import JobSpec, Simulation, Stage, simulate
-from netsim.columns import Flows
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.longest_path import longest_path
-from netsim.operations import Operations, Sending
+from netsim.workload.columns import Flows
+from netsim.workload.operations import Operations, Sending
 from tests.examples import examples
 from tests.twins.kernels import ends_of
 

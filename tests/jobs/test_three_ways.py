@@ -22,10 +22,10 @@ import pytest
 import netsim
 from netsim import JobSpec, Stage, simulate
 from netsim.allocators import make_allocator
-from netsim.columns import Flows
 from netsim.network import Topology
-from netsim.operations import Operations, Sending
 from netsim.results.result import Result
+from netsim.workload.columns import Flows
+from netsim.workload.operations import Operations, Sending
 from tests.jobs.test_graphs import BY_PROCESSES, OF_STOPS, drawn_operations
 from tests.pairs import paired
 

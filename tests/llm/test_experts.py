@@ -12,7 +12,7 @@ from netsim.errors import InputError
 from netsim.jobs.plan import expert_counts
 from netsim.llm import ExpertLoad, TrainingSetup, Transformer, expert_tokens, llm_operations
 from netsim.llm.experts import spread, tokens_of
-from netsim.operations import Programs
+from netsim.workload.operations import Programs
 from tests.examples import examples
 
 MOE = {"layers": 2, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32,

@@ -8,10 +8,10 @@ import simpy
 import netsim
 from netsim import Cluster, EdgeCloud, EdgeJob, JobSpec, Stage, Workload
 from netsim.errors import InputError
-from netsim.history import History
 from netsim.predictors import Forecast
 from netsim.testing import make_view
 from netsim.workload import history_of
+from netsim.workload.history import History
 
 NET = netsim.big_switch(3, "8Mbps")
 RING = {"pattern": "ring-all-reduce", "ranks": 2, "nbytes": "1MB"}

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import netsim
 from netsim import JobSpec, StalledError
 from netsim.cli.main import main
-from netsim.columns import Flows
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
-from netsim.operations import Operations, Sending
 from netsim.traces import check_trace, convert
 from netsim.traces.training import read_chakra_file, write_chakra
 from netsim.traces.training.chakra_file import BrokenMessage, encode, pack, read_chakra_json, varint
+from netsim.workload.columns import Flows
+from netsim.workload.operations import Operations, Sending
 
 from .chakra_files import VERSION, coll, node, write
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from netsim.columns import Flows
 from netsim.errors import InputError, UnitError
-from netsim.job import JobSpec, Stage
 from netsim.traces import poisson_resample, read_workload, synthetic
 from netsim.workload import Workload
+from netsim.workload.columns import Flows
+from netsim.workload.job import JobSpec, Stage
 
 SOURCE = synthetic(10, seed=1)
 

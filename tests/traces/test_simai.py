@@ -6,9 +6,9 @@ import pytest
 import netsim
 from netsim.cli.main import main
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
-from netsim.operations import Sending
 from netsim.traces.training.simai import read_simai, simai_times
 from netsim.traces.training.simai_tool import read_busbw
+from netsim.workload.operations import Sending
 from tests.traces.simai_files import AICB, COLUMNS, aicb_stages, layer, simai
 
 MB = 10**6

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import InputError, OutputError, UnknownNameError
-from netsim.job import JobSpec, Stage
 from netsim.studies.convert import convert as convert_drawn
 from netsim.studies.convert import explicit
 from netsim.traces import (
@@ -26,6 +25,7 @@ from netsim.traces import (
     write_instance,
 )
 from netsim.workload import Workload
+from netsim.workload.job import JobSpec, Stage
 
 WRITERS = (write_instance, write_coflow_benchmark)
 FLOW = (0, 1, 5.0)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.operations import Operations
+from netsim.workload.operations import Operations
 
 
 def ends_of(operations: Operations, seconds: Sequence[float], iterations: int

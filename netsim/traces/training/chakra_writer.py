@@ -9,10 +9,10 @@ from typing import Any
 
 from netsim.base.files import atomic_write
 from netsim.errors import InputError
-from netsim.operations import Communication, Operations, Programs
 from netsim.traces.training.chakra import COLLECTIVES, COMPUTE_S, PAYLOAD, SLOTS, STREAM
 from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES, encode, pack
 from netsim.workload import JobSpec, Workload
+from netsim.workload.operations import Communication, Operations, Programs
 
 _FIELDS = {form: number for number, (form, _) in ATTRIBUTES.items()}
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.errors import InputError, TraceError
-from netsim.operations import Family, Operations, Programs, Row, Sending
 from netsim.workload import JobSpec, Workload
+from netsim.workload.operations import Family, Operations, Programs, Row, Sending
 
 #: The longest time of an operation. A longer one is from a damaged stamp.
 WEEK_S = 7 * 86400
@@ -59,7 +59,7 @@ class RankNode:
     stream : str
         The stream on which it takes turns with other nodes of its rank; ``""`` for none.
     collective : str
-        One of `netsim.operations.COMMUNICATIONS`, or ``"barrier"``.
+        One of `netsim.workload.operations.COMMUNICATIONS`, or ``"barrier"``.
     members : tuple of int
         The ranks of a collective; the sender and the receiver of a message.
     payload : int

@@ -20,9 +20,9 @@ from netsim.base.limits import check_limit, most
 from netsim.base.values import about, as_choice, as_whole
 from netsim.errors import InputError, TraceError
 from netsim.llm.job import RankGrid
-from netsim.operations import Family, Programs, Row
 from netsim.traces.training.experts import load_of
 from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace, listed
+from netsim.workload.operations import Family, Programs, Row
 
 #: What a rank of a growing group keeps: the size of its larger buffer, or of its input.
 KEPT = ("buffer", "input")

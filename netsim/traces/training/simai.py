@@ -14,7 +14,6 @@ from netsim.base.reading import as_problems, require_file
 from netsim.base.units import Quantity
 from netsim.base.values import as_choice, as_flag, as_whole, known_names
 from netsim.errors import InputError, NetsimWarning, TraceError
-from netsim.operations import Operations, Programs
 from netsim.traces.files import OF_AICB, first_word
 from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
 from netsim.traces.training.experts import LayerLoads, TraceExpertLoad, load_of
@@ -34,6 +33,7 @@ from netsim.traces.training.simai_tool import (
     fixed_ns,
 )
 from netsim.workload import Workload
+from netsim.workload.operations import Operations, Programs
 
 #: SimAI's event-driven tools send at least this number of bytes in a forward collective.
 _LEAST = 4096

@@ -1,9 +1,4 @@
-"""The input of a simulation, as immutable data: jobs of stages, and stages of flows.
-
-A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for some time
-and then sends one *coflow*: a set of flows that the job needs finished together. Flows are between
-*ranks*, the processes of the job. A placement gives the host on which each rank runs.
-"""
+"""The jobs of a run, from jobs one by one or from arrays and tables."""
 
 from __future__ import annotations
 
@@ -31,7 +26,8 @@ from netsim.base.values import (
     known_names,
     refuse_twice,
 )
-from netsim.columns import (
+from netsim.errors import InputError
+from netsim.workload.columns import (
     Columns,
     Flow,
     Flows,
@@ -42,9 +38,8 @@ from netsim.columns import (
     weights_of,
     with_index,
 )
-from netsim.errors import InputError
-from netsim.history import UNKNOWN, History, group_number, joined
-from netsim.job import (
+from netsim.workload.history import UNKNOWN, History, group_number, joined
+from netsim.workload.job import (
     JobColumns,
     JobSpec,
     Stage,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from netsim.base.brief import brief
 from netsim.base.values import known_names, same
-from netsim.columns import frozen
 from netsim.errors import InputError
+from netsim.workload.columns import frozen
 
 __all__ = ["UNKNOWN", "History", "group_number", "joined"]
 
@@ -28,7 +28,7 @@ class History:
     ----------
     group, user : ndarray of int, shape (jobs,)
         Group and user of each job; `UNKNOWN` if it has none. A group that is a name has the number
-        `netsim.history.group_number`.
+        `netsim.workload.history.group_number`.
     iterations : ndarray of float, shape (jobs,)
         Number of iterations that each job ran.
     gpu_s : ndarray of float, shape (jobs,), optional

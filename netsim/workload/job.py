@@ -34,10 +34,10 @@ from netsim.base.values import (
     refuse_twice,
     same,
 )
-from netsim.columns import Columns, Flows
 from netsim.errors import InputError, NetsimWarning
 from netsim.models import ParallelModel
-from netsim.operations import Operations, Programs
+from netsim.workload.columns import Columns, Flows
+from netsim.workload.operations import Operations, Programs
 
 
 # --- stages --------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class JobSpec:
         The model that is trained, with a rank for each slice of each replica, stage by stage.
     operations : Operations or Programs, optional
         The computations and coflows of ranks, as columns, or by class of identical ranks; see
-        `netsim.operations.Operations` and `netsim.operations.Programs`.
+        `netsim.workload.operations.Operations` and `netsim.workload.operations.Programs`.
     state_bytes : float, optional
         Bytes that the job moves if it is preempted and restarts on other servers; by default the
         value in the run's preemption options.
