@@ -408,7 +408,7 @@ def test_nothing_else_opens_files():
     # The cache of kernels, the code of a rule, a temporary file that has no path, and an archive in
     # memory.
     assert found == ["base/compiling.py", "fabric/rule_code.py",
-                     "reproductions/accuracy_files.py", "results/lazy_table.py"]
+                     "reproductions/accuracy_m3.py", "results/lazy_table.py"]
 
 
 @pytest.mark.parametrize(("line", "opens"), [

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from netsim._version import __version__
 from netsim.base.arrays import Bools, Floats
 from netsim.base.files import read_text
-from netsim.errors import InputError
+from netsim.errors import InputError, TraceError
 from netsim.reproductions.claims import PLAIN, Claim, Runs, below, table_of_claims
 from netsim.reproductions.reproduction import Reproduced, write_tables
 from netsim.simulation.progress import show_runs
@@ -93,6 +93,16 @@ def fitted_text(name: str, parameters: Mapping[str, Mapping[str, float]]) -> str
     for table, values in parameters.items():
         lines += [f"[{name}.{table}]", *(f"{key} = {value!r}" for key, value in values.items()), ""]
     return "\n".join(lines)
+
+
+def find_file(folder: str | Path, *names: str) -> Path:
+    """Find the first file with one of the given names, in a folder or below it."""
+    for name in names:
+        if (Path(folder) / name).is_file():
+            return Path(folder) / name
+        if found := sorted(Path(folder).rglob(name)):
+            return found[0]
+    raise TraceError(f"has no file {' or '.join(names)}", folder)
 
 
 # --- comparisons ---------------------------------------------------------------------------

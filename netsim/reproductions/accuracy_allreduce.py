@@ -22,12 +22,12 @@ from netsim.reproductions.accuracy import (
     Accuracy,
     at_odd_positions,
     errors_by,
+    find_file,
     fit_times,
     fitted,
     four_figures,
     refitted_claim,
 )
-from netsim.reproductions.accuracy_files import find_file
 from netsim.reproductions.claims import PLAIN, Claim, Runs, below
 from netsim.simulation.simulation import simulate
 from netsim.traces.measured import read_vidur

@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from netsim.base.reading import Line, lines_of
 from netsim.errors import TraceError
 from netsim.network import Topology, leaf_spine
 from netsim.network.wired import wired
@@ -23,12 +24,12 @@ from netsim.reproductions.accuracy import (
     Accuracy,
     at_odd_positions,
     errors_by,
+    find_file,
     fit_times,
     fitted,
     four_figures,
     refitted_claim,
 )
-from netsim.reproductions.accuracy_files import find_file, read_htsim_results
 from netsim.reproductions.claims import PLAIN, Claim, Runs, below
 from netsim.simulation.simulation import simulate
 from netsim.traces.simulators import read_htsim
@@ -53,6 +54,49 @@ _CONTROLS = ("RCCC", "NSCC")
 _TOGETHER, _STAGGERED = "together", "within 16 us"
 
 
+# --- what htsim prints ----------------------------------------------------------------------
+class HtsimRun(NamedTuple):
+    """A run of htsim, as printed by its scripts."""
+
+    title: str
+    last_s: float  #: the largest completion time of a flow
+    resent: float  #: retransmissions per new packet
+
+
+_TITLE = "Experiment:"
+_TAIL = re.compile(r"\[(?:PASS|FAIL)\] Tail FCT ([0-9]+(?:\.[0-9]*)?) us .*")
+_SUMMARY = re.compile(r"Summary: New: ([0-9]{1,18}) Rtx: ([0-9]{1,18}) .*")
+
+
+def read_htsim_results(path: str | Path) -> list[HtsimRun]:
+    """Read the output of htsim's scripts; each run must have its time and its summary."""
+    blocks: list[list[Line]] = []
+    for line in lines_of(path):
+        if line.words[0] == _TITLE:
+            blocks.append([])
+        if blocks:
+            blocks[-1].append(line)
+    if not blocks:
+        raise TraceError(f"has no line '{_TITLE} ...', which begins a run", path)
+    return [_run(block) for block in blocks]
+
+
+def _run(block: list[Line]) -> HtsimRun:
+    title = block[0]
+    found = {}
+    for what in (_TAIL, _SUMMARY):
+        found[what] = next(filter(None, (what.fullmatch(" ".join(line.words)) for line in block)),
+                           None)
+    tail, summary = found[_TAIL], found[_SUMMARY]
+    if tail is None:
+        title.refuse("the run has no line '[PASS] Tail FCT ... us ...'")
+    if summary is None or not int(summary[1]):
+        title.refuse("the run has no line 'Summary: New: ... Rtx: ...' with packets")
+    return HtsimRun(" ".join(title.words[1:]), float(tail[1]) * 1e-6,
+                    int(summary[2]) / int(summary[1]))
+
+
+# --- runs, errors and the figure ------------------------------------------------------------
 def network_of(gbps: int, oversubscription: int) -> Topology:
     """Make the network of a run, with the fitted parameters.
 

@@ -21,13 +21,13 @@ from netsim.reproductions import Accuracy, accuracy_allreduce, accuracy_htsim, f
 from netsim.reproductions.accuracy import (
     at_odd_positions,
     errors_by,
+    find_file,
     fit_times,
     fitted,
     fitted_text,
     on_page,
 )
-from netsim.reproductions.accuracy_files import find_file, read_m3
-from netsim.reproductions.accuracy_m3 import path_of_three, simulate_scenario
+from netsim.reproductions.accuracy_m3 import path_of_three, read_m3, simulate_scenario
 from netsim.reproductions.drawings import filled
 from tests.reproductions.test_accuracy_files import shard
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from netsim.errors import TraceError
-from netsim.reproductions.accuracy_files import find_file, read_htsim_results, read_m3
+from netsim.reproductions.accuracy import find_file
+from netsim.reproductions.accuracy_htsim import read_htsim_results
+from netsim.reproductions.accuracy_m3 import read_m3
 from netsim.traces.measured import read_vidur
 
 #: Two flows to host 2, of which only the second is observed.
