@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
@@ -19,8 +19,6 @@ from pydantic import (
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.base.plugins import parse_named
 from netsim.base.units import SMALL_RATE, question_units
-from netsim.edge import EdgeCloud, EdgeWorkload
-from netsim.edge.bound import lp_bound
 from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.engine.preemption import as_preemption
 from netsim.engine.registry import IterationTime, make_execution
@@ -36,7 +34,6 @@ from netsim.experiment_file.values import (
     build,
 )
 from netsim.placements.registry import PLACEMENTS, make_placement
-from netsim.results.result import Result
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 
 
@@ -258,24 +255,3 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
-             ) -> Callable[[Result], Result]:
-    """Make a function that adds the LP bound, with slots of `slot_s`, to a run's counts.
-
-    It also adds the run's total JCT divided by the bound, which is NaN if the run was stopped
-    before all jobs had finished. Without `slot_s`, nothing is added.
-    """
-    if slot_s is None:
-        return lambda result: result
-    bound = lp_bound(system, jobs, slot=slot_s)
-
-    def add(result: Result) -> Result:
-        total = float(result.jobs["jct_s"].sum(skipna=False))
-        counts = {"lp_bound_s": bound.lp_s, "jct_bound_s": bound.jct_s,
-                  "ratio_paper": bound.ratio_paper(total), "ratio": bound.ratio(total)}
-        run = {**result.run, "counts": {**result.run["counts"], **counts}}
-        return result.replace(run=run)
-
-    return add

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from netsim.base.values import known_names
 from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.bound import lp_bound
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
-from netsim.experiment_file.tables import bound_of
 from netsim.results.result import Result
 from netsim.simulation.simulation import simulate_spec
 
@@ -47,19 +47,26 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
 
 
 def adding_bound(experiment: Experiment) -> Callable[[Result], Result]:
-    """Make a function that adds the LP bound to a result, if the experiment asks for it.
+    """Make a function that adds the LP bound to a run's counts, if the experiment asks for it.
 
-    The bound is computed once, for the first result, and used for all schedulers.
+    It also adds the run's total JCT divided by the bound, which is NaN if the run was stopped
+    before all jobs had finished. The bound is computed once, for the first result.
     """
-    target, jobs = experiment.target, experiment.jobs
-    if not (isinstance(target, EdgeCloud) and isinstance(jobs, EdgeWorkload)):
+    if experiment.lp_bound is None:
         return lambda result: result
+    system, jobs = experiment.target, experiment.jobs
+    assert isinstance(system, EdgeCloud)
+    assert isinstance(jobs, EdgeWorkload)
+    bound_of = cache(lambda: lp_bound(system, jobs, slot=experiment.lp_bound))
 
-    @cache
-    def add() -> Callable[[Result], Result]:
-        return bound_of(target, jobs, experiment.lp_bound)
+    def add(result: Result) -> Result:
+        bound, total = bound_of(), float(result.jobs["jct_s"].sum(skipna=False))
+        counts = {"lp_bound_s": bound.lp_s, "jct_bound_s": bound.jct_s,
+                  "ratio_paper": bound.ratio_paper(total), "ratio": bound.ratio(total)}
+        run = {**result.run, "counts": {**result.run["counts"], **counts}}
+        return result.replace(run=run)
 
-    return lambda result: add()(result)
+    return add
 
 
 run = run_experiment

@@ -419,10 +419,10 @@ def test_a_comparison_is_a_sweep_of_one_axis(tables) -> None:
 
 def test_the_bound_is_found_once_for_all_schedulers(monkeypatch) -> None:
     pytest.importorskip("scipy")
-    asked: list[float | None] = []
-    true = netsim.studies.run.bound_of
-    monkeypatch.setattr("netsim.studies.run.bound_of",
-                        lambda *given: asked.append(given[-1]) or true(*given))
+    asked: list[float] = []
+    true = netsim.studies.run.lp_bound
+    monkeypatch.setattr("netsim.studies.run.lp_bound",
+                        lambda *given, slot: asked.append(slot) or true(*given, slot=slot))
     compare_experiment(Experiment(
         edge_cloud={"kind": "edge-servers", "servers": 4, "types": 2}, record=["jobs"],
         workload={"format": "edge-jobs", "jobs": 3, "chunks": [2, 3], "span": "20h",
