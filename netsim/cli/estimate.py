@@ -12,11 +12,11 @@ from netsim.cli.options import (
     JSON,
     PLUGINS,
     SET,
-    check_picture_file,
     echo,
     echo_json,
     find_own_modules,
     format_options,
+    plot_option,
     quiet_option,
     split_at_commas,
     tell_replaced,
@@ -63,8 +63,7 @@ if TYPE_CHECKING:
               shell_complete=named("allocators"), help="Allocator that shares links.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @JSON
-@click.option("--plot", type=click.Path(), metavar="FILE",
-              help="Draw time and busbw by size as a .png, .pdf or .svg.")
+@plot_option("time and busbw by size")
 def collective(name: str, network: str, ranks: int | None, last: str, first: str, factor: float,
                single: bool, algorithm: str | None, form: str, servers: int | None,
                options: tuple[str, ...], allocator: str, as_csv: bool, as_json: bool,
@@ -82,8 +81,6 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
     from netsim.studies.collective_times import collective_times, sizes_between
 
     find_own_modules()
-    if plot is not None:
-        check_picture_file(plot, "--plot")
     if as_csv and as_json:
         raise InputError("give either --csv or --json")
     sizes = [last] if single else sizes_between(first, last, factor)
@@ -161,8 +158,7 @@ def _print(table: pd.DataFrame) -> None:
               help="Algorithm of all collectives; by default the first usual one that is fast "
                    "enough.")
 @JSON
-@click.option("--plot", type=click.Path(), metavar="FILE",
-              help="Draw predicted beside measured times as a .png, .pdf or .svg.")
+@plot_option("predicted beside measured times")
 def calibrate(measured: tuple[str, ...], network: str, out: str | None, collective: str | None,
               ranks: int | None, per_server: int | None, algorithm: str | None, as_json: bool,
               plot: str | None) -> None:
@@ -178,8 +174,6 @@ def calibrate(measured: tuple[str, ...], network: str, out: str | None, collecti
     from netsim.base.units import question_units
     from netsim.studies.calibration import calibrate as fit
 
-    if plot is not None:
-        check_picture_file(plot, "--plot")
     with question_units():
         found = fit(measured, network, collective=collective, ranks=ranks, per_server=per_server,
                     algorithm=algorithm)
@@ -278,8 +272,7 @@ def _percent(values: pd.Series) -> list[str]:
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of a random mapping.")
 @click.option("--time-limit", default="60s", show_default=True, help="Time limit of the search "
                                                                      "for the best mapping.")
-@click.option("--plot", type=click.Path(), metavar="FILE",
-              help="Draw the mapping as a .png, .pdf or .svg.")
+@plot_option("the mapping")
 @JSON
 def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, gpu: str, mapping: str,
                 stages: int | None, micro_batches: int, allreduce: str, seed: int | None,
@@ -297,8 +290,6 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, gpu: s
 
     find_own_modules()
     mapped_by = MAPPINGS.resolve(mapping)
-    if plot is not None:
-        check_picture_file(plot, "--plot")
     with question_units():
         kind = ServerKind(gpus, parse_rate(nic, "--nic"), parse_rate(intra, "--intra"))
     given = _counts(counts)
@@ -451,8 +442,7 @@ def _draw(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped], path
                    "predictor may also be module:Class.")
 @click.option("--train", type=float, default=0.8, show_default=True, metavar="SHARE",
               help="Train on this fraction of the jobs, in order of arrival.")
-@click.option("--plot", "path", type=click.Path(), metavar="FILE",
-              help="Draw the errors as a .png, .pdf or .svg.")
+@plot_option("the errors")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random parts of the "
                                                          "workload.")
 @quiet_option("Show no progress.")
@@ -460,7 +450,7 @@ def _draw(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped], path
 @SET
 @JSON
 @PLUGINS
-def predict(workload: str, predictors: tuple[str, ...], train: float, path: str | None,
+def predict(workload: str, predictors: tuple[str, ...], train: float, plot: str | None,
             seed: int | None, quiet: bool, format: str | None, settings: tuple[str, ...],
             as_json: bool, plugins: bool) -> None:
     """Compare predictors of the numbers of iterations of jobs.
@@ -473,8 +463,6 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     from netsim.simulation.progress import show_progress
     from netsim.traces import format_of, read_workload
 
-    if path is not None:
-        check_picture_file(path, "--plot")
     if not 0 < train < 1:
         raise InputError(f"--train must be between 0 and 1, not {train:g}")
     with with_plugins(plugins, workload):
@@ -491,13 +479,13 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
         echo_json(_table(evaluations))
     else:
         _print_errors(evaluations)
-    if path is not None:
+    if plot is not None:
         from netsim.plots.prediction import error_histogram
 
         save_plot(error_histogram({each.predictor: each.histogram() for each in evaluations}),
-                  path)
+                  plot)
         if not as_json:
-            echo(f"picture: {path}")
+            echo(f"picture: {plot}")
 
 
 def _table(evaluations: list[Evaluation]) -> pd.DataFrame:

@@ -15,10 +15,12 @@ from netsim.cli.options import (
     JSON,
     PLUGINS,
     SET,
-    check_picture_file,
     echo,
     echo_json,
+    echo_pairs,
+    find_own_modules,
     format_options,
+    plot_option,
     quiet_option,
     settings_of,
     tell_replaced,
@@ -71,8 +73,6 @@ class _Kind(click.Choice[str]):
 @JSON
 def listing(kind: str | None, name: str | None, as_json: bool) -> None:
     """List kinds of things, names of a kind, or options of a name."""
-    from netsim.cli.options import find_own_modules
-
     find_own_modules()
     found: dict[str, Any] = KINDS
     if kind is not None:
@@ -82,7 +82,7 @@ def listing(kind: str | None, name: str | None, as_json: bool) -> None:
     if as_json:
         echo_json(found)
     elif name is None:
-        _table(found)
+        echo_pairs(found)
     else:
         _describe(found)
 
@@ -92,18 +92,9 @@ def _describe(found: dict[str, Any]) -> None:
     echo(f"{found['name']}: {found['summary']}")
     if found.get("options"):
         echo("\noptions, and their defaults:")
-        _table(found["options"], "  ")
+        echo_pairs(found["options"], "  ")
     if found.get("doc"):
         echo(f"\n{found['doc']}")
-
-
-def _table(rows: dict[str, Any], margin: str = "") -> None:
-    """Print names and their descriptions, in two columns."""
-    from netsim.text import visible
-
-    width = max(map(len, rows))
-    for name, text in rows.items():
-        echo(f"{margin}{name:<{width}}  {visible(str(text))}")
 
 
 # --- netsim topo ---------------------------------------------------------------------------
@@ -116,8 +107,7 @@ def topo() -> None:
 @click.argument("network", shell_complete=named("networks", suffixes=NETWORK_FILES))
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="Set an option of the network, as in capacity=40Gbps or directed=false.")
-@click.option("--plot", type=click.Path(), metavar="FILE",
-              help="Draw the network as a .png, .pdf or .svg.")
+@plot_option("the network")
 @JSON
 def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: bool) -> None:
     """Print hosts, links and bandwidths of a network.
@@ -129,8 +119,6 @@ def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: boo
     from netsim.base.units import question_units
     from netsim.network import describe_network, read_network
 
-    if plot is not None:
-        check_picture_file(plot, "--plot")
     with question_units():
         found = read_network(network, **settings_of(settings))
     facts = describe_network(found)
@@ -141,16 +129,7 @@ def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: boo
     if as_json:
         echo_json(facts)
     else:
-        _print(_lines(found, facts) | ({} if plot is None else {"picture": plot}))
-
-
-def _print(lines: dict[str, str]) -> None:
-    """Print lines in two columns."""
-    from netsim.text import visible
-
-    width = max(map(len, lines))
-    for name, text in lines.items():
-        echo(f"{name:<{width}}  {visible(text)}")
+        echo_pairs(_lines(found, facts) | ({} if plot is None else {"picture": plot}))
 
 
 def _lines(found: Topology, facts: dict[str, Any]) -> dict[str, str]:
@@ -232,10 +211,8 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
     echo(f"{report.path}: {report.format}, nothing wrong")
     for line, message in report.notices:
         echo(f"{_place(report.path, line)}: notice: {message}")
-    told = {**_columns(report), **{label: f"{value:,.15g}" for label, value in report.facts}}
-    width = max(map(len, told))
-    for label, text in told.items():
-        echo(f"  {label:<{width}}  {text}")
+    echo_pairs({**_columns(report),
+                **{label: f"{value:,.15g}" for label, value in report.facts}}, "  ")
 
 
 def _place(path: str | Path, line: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,13 @@ def echo_json(found: pd.DataFrame | dict[str, Any]) -> None:
                found.to_json(orient="records", indent=1, double_precision=15))
 
 
+def echo_pairs(pairs: Mapping[str, object], margin: str = "") -> None:
+    """Print names and what belongs to them, in two columns."""
+    width = max(map(len, pairs))
+    for name, text in pairs.items():
+        echo(f"{margin}{name:<{width}}  {visible(str(text))}")
+
+
 # --- options -------------------------------------------------------------------------------
 
 #: Most digits of a seed; Python itself refuses to read numbers of some thousands of digits.
@@ -61,6 +68,19 @@ SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
 PLUGINS = click.option("--plugins/--no-plugins", default=True, show_default=True,
                        help="--no-plugins is for files that you do not trust: files may then not "
                             "name code to load (module:Class), or files outside their folder.")
+
+
+def _check_plot(ctx: click.Context, option: click.Parameter, path: str | None) -> str | None:
+    """Check before the work that a picture can be written."""
+    if path is not None and not ctx.resilient_parsing:
+        check_picture_file(path, "--plot")
+    return path
+
+
+def plot_option(what: str) -> Callable[[Any], Any]:
+    """Make the option ``--plot``, to draw something in a file."""
+    return click.option("--plot", type=click.Path(), metavar="FILE", callback=_check_plot,
+                        help=f"Draw {what} as a .png, .pdf or .svg.")
 
 
 def _hush(ctx: click.Context, option: click.Parameter, quiet: bool) -> bool:

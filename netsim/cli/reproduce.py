@@ -120,7 +120,6 @@ def _print_rows(papers: Mapping[str, Paper], as_json: bool, page: str | None) ->
 def _run(name: str, as_json: bool, page: str | None, folder: Path, *, seeds: str | None,
          trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
     """Run a reproduction, and print its claims; return whether a run failed."""
-    from netsim.cli.tables import print_claims
     from netsim.plots.bars import save_plot
     from netsim.reproductions import find_reproduction
     from netsim.reproductions.drawings import fill_page
@@ -132,10 +131,7 @@ def _run(name: str, as_json: bool, page: str | None, folder: Path, *, seeds: str
     done = found.run(seeds=seeds_of(seeds) if seeds else found.seeds, trace=trace,
                      workers=workers, folder=folder, resume=resume, progress=True)
     if len(done.table):
-        if as_json:
-            echo_json(done.claims)
-        else:
-            print_claims(done.claims)
+        _print_claims(done, as_json)
         ax = done.draw()
         for path in (figure, figure.with_suffix(".png")):
             save_plot(ax, path)
@@ -164,7 +160,6 @@ def _keep(name: str, done: Reproduced, trace: str | None) -> Path:
 def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, seeds: str | None,
              trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
     """Run the runs that a statement needs, and print the verdict; return whether a run failed."""
-    from netsim.cli.tables import print_claims
     from netsim.errors import InputError, UnknownNameError
 
     row: Statement | None = paper.row(identity)
@@ -179,11 +174,14 @@ def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, see
     done = found.run(seeds=seeds_of(seeds) if seeds else found.seeds, trace=trace,
                      workers=workers, folder=Path(out or "reproductions") / found.name,
                      resume=resume, progress=True, places=row.measure.selected())
-    if as_json:
-        echo_json(done.claims)
-    else:
-        print_claims(done.claims)
+    _print_claims(done, as_json)
     return _tell_failures(done)
+
+
+def _print_claims(done: Reproduced, as_json: bool) -> None:
+    from netsim.cli.tables import print_claims
+
+    (echo_json if as_json else print_claims)(done.claims)
 
 
 def _tell_failures(done: Reproduced) -> bool:

@@ -13,7 +13,7 @@ from rich.console import Console
 from netsim.analysis.comparison import Columns, over, print_columns
 from netsim.analysis.intervals import without_intervals
 from netsim.base.units import format_bytes, format_count, format_number, format_seconds
-from netsim.cli.options import echo
+from netsim.cli.options import echo, echo_pairs
 from netsim.results.result import shares_links
 from netsim.text import bare_names, visible
 
@@ -57,8 +57,7 @@ def print_result(result: Result, folder: str | os.PathLike[str],
         **({} if timeline is None else
            {"timeline": f"{os.fspath(timeline)}; open it in ui.perfetto.dev"}),
     }
-    for name, text in lines.items():
-        echo(f"{name:<9}  {visible(text)}")
+    echo_pairs(lines)
 
 
 def _policies(run: Mapping[str, Any]) -> dict[str, str]:
