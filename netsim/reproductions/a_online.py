@@ -11,6 +11,7 @@ import pandas as pd
 from netsim.analysis.usage import edge_utilisation, suspended_jobs
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob
 from netsim.edge.files import read_edge_cloud, read_edge_jobs
+from netsim.plots.style import add_legend, dress, looks, name_axes, uncover
 from netsim.reproductions.reproduction import panels
 from netsim.results.result import Result
 from netsim.simulation.simulation import simulate
@@ -57,8 +58,6 @@ def draw_utilisation(table: pd.DataFrame, columns: Sequence[str], called: Mappin
                      ) -> Axes:
     """Draw the share of workers that train over time, a panel per workload."""
     from matplotlib.ticker import StrMethodFormatter
-
-    from netsim.plots.style import add_legend, dress, looks, name_axes, uncover
 
     del columns
     names = [f"busy_{_HOURS * k}h" for k in range(_POINTS)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from netsim.analysis.intervals import means_of
 from netsim.base.streams import stream
 from netsim.cluster import Cluster
 from netsim.errors import NetsimWarning
@@ -19,6 +20,8 @@ from netsim.models.iteration_time import per_iteration
 from netsim.models.mapping import MAPPINGS, can_hold, heavy_edge, job_graph
 from netsim.models.planner import plan_model
 from netsim.models.servers import ServerKind
+from netsim.plots.facets import bar_facets
+from netsim.plots.style import looks, name_axes
 from netsim.predictors.evaluation import evaluate
 from netsim.reproductions.reproduction import panels
 from netsim.results.result import Result
@@ -74,10 +77,6 @@ def errors(seed: int) -> pd.DataFrame:
 
 def draw_errors(table: pd.DataFrame, columns: Sequence[str]) -> Axes:
     """Draw Fig. 4, the share of jobs by their error, beside the mean errors of Fig. 9."""
-    from netsim.analysis.intervals import means_of
-    from netsim.plots.facets import bar_facets
-    from netsim.plots.style import looks, name_axes
-
     del columns
     forest = table[table["predictor"] == "random-forest"]
     below = [0.0, *(float(forest[f"below_{most}"].mean()) for most in _BINS), 1.0]

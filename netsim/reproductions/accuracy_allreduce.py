@@ -18,6 +18,15 @@ import pandas as pd
 
 from netsim.network import Topology, big_switch
 from netsim.network.wired import wired
+from netsim.plots.style import (
+    add_legend,
+    dress,
+    log_seconds,
+    log_sizes,
+    looks,
+    name_axes,
+    new_figure,
+)
 from netsim.reproductions.accuracy import (
     Accuracy,
     at_odd_positions,
@@ -142,8 +151,6 @@ _CLAIMS = (
 
 
 def _draw(points: pd.DataFrame) -> Axes:
-    from netsim.plots.style import new_figure
-
     upper, lower = new_figure(4.6).subplots(2)
     _draw_times(upper, {f"all-reduce of {gpus} GPUs": own for gpus, own in
                         points[points["kind"] == "all-reduce"].groupby("gpus")})
@@ -154,8 +161,6 @@ def _draw(points: pd.DataFrame) -> Axes:
 
 def _draw_times(ax: Axes, series: Mapping[str, pd.DataFrame]) -> None:
     """Draw measured times as dots and simulated ones as lines."""
-    from netsim.plots.style import add_legend, dress, log_seconds, log_sizes, looks, name_axes
-
     for (label, own), look in zip(series.items(), looks(series).values(), strict=True):
         ax.plot(own["bytes"], own["measured_s"], linestyle="", marker=".", markersize=1.5,
                 color=look.colour, alpha=0.5, rasterized=True)  # thousands of them

@@ -20,6 +20,16 @@ from netsim.base.reading import Line, lines_of
 from netsim.errors import TraceError
 from netsim.network import Topology, leaf_spine
 from netsim.network.wired import wired
+from netsim.plots.style import (
+    INK,
+    add_legend,
+    dress,
+    log_seconds,
+    looks,
+    mark_cut_axis,
+    name_axes,
+    new_figure,
+)
 from netsim.reproductions.accuracy import (
     Accuracy,
     at_odd_positions,
@@ -245,8 +255,6 @@ _CLAIMS = (
 
 
 def _draw(points: pd.DataFrame) -> Axes:
-    from netsim.plots.style import new_figure
-
     upper, lower = new_figure(4.8).subplots(2)
     together = points[(points["traffic"] == "incast") & (points["starts"] == _TOGETHER)]
     _draw_incasts(upper, together)
@@ -256,8 +264,6 @@ def _draw(points: pd.DataFrame) -> Axes:
 
 def _draw_incasts(ax: Axes, incasts: pd.DataFrame) -> None:
     """Draw ratios of times against the times, those under RCCC on top as there are fewer."""
-    from netsim.plots.style import log_seconds, looks
-
     style = {name: look.line() | {"linestyle": ""} for name, look in looks(_CONTROLS).items()}
     for place, control in enumerate(_CONTROLS):
         own = incasts[incasts["control"] == control]
@@ -270,8 +276,6 @@ def _draw_incasts(ax: Axes, incasts: pd.DataFrame) -> None:
 
 def _draw_permutations(ax: Axes, permutations: pd.DataFrame) -> None:
     """Draw ratios of times by oversubscription, a series per control and size of messages."""
-    from netsim.plots.style import looks
-
     ratios = sorted(set(permutations["oversubscription"]))
     series = list(product((1, 16), _CONTROLS))
     for k, (size, control) in enumerate(series):
@@ -285,8 +289,6 @@ def _draw_permutations(ax: Axes, permutations: pd.DataFrame) -> None:
 
 
 def _finish(ax: Axes, name: str) -> None:
-    from netsim.plots.style import INK, add_legend, dress, mark_cut_axis, name_axes
-
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     dress(ax, "both")
     name_axes(ax, name, "time in netsim\n/ that in htsim")

@@ -22,6 +22,7 @@ from netsim.base.reading import lines_of, read_bytes
 from netsim.errors import TraceError
 from netsim.network import Packet, Topology, from_networkx
 from netsim.network.wired import wired
+from netsim.plots.style import INK, add_legend, dress, looks, mark_cut_axis, name_axes, new_axes
 from netsim.reproductions.accuracy import Accuracy
 from netsim.reproductions.claims import PLAIN, RATIO, Claim, Runs, below, near
 from netsim.simulation.simulation import simulate
@@ -238,16 +239,6 @@ _CLAIMS = (
 
 
 def _draw(points: pd.DataFrame) -> Axes:
-    from netsim.plots.style import (
-        INK,
-        add_legend,
-        dress,
-        looks,
-        mark_cut_axis,
-        name_axes,
-        new_axes,
-    )
-
     points = points.assign(size=_size_class(points["bytes"]))
     ax = new_axes(2.4)
     names = [name for name in _CONTROLS.values() if (points["control"] == name).any()]

@@ -14,8 +14,19 @@ import pandas as pd
 from netsim.analysis.intervals import means_of
 from netsim.base.files import read_text, write_text
 from netsim.errors import InputError
+from netsim.plots.facets import bar_facets, line_facets
 from netsim.plots.means import METRICS
-from netsim.plots.style import Look, log_seconds, short
+from netsim.plots.style import (
+    INK,
+    Look,
+    dress,
+    log_seconds,
+    looks,
+    name_axes,
+    new_axes,
+    new_figure,
+    short,
+)
 from netsim.reproductions.claims import words
 from netsim.reproductions.reproduction import panels
 
@@ -40,8 +51,6 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
     of other values in the figure, which shows no others. With `log`, the axis of a single metric, a
     time, is logarithmic. Further roles are as for `netsim.plots.facets.line_facets`.
     """
-    from netsim.plots.facets import line_facets
-
     if isinstance(metric, str):
         drawn = line_facets(_means(table, columns, metric, called), metric, x=x, **roles)
         if log:
@@ -58,8 +67,6 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
 def several(table: pd.DataFrame, columns: Sequence[str], metrics: Mapping[str, str], x: str,
             called: Mapping[str, str] | None = None) -> Axes:
     """Draw means against a setting in a panel per metric, each with its own axis."""
-    from netsim.plots.facets import line_facets
-
     return panels(metrics, lambda metric, ax: line_facets(
         _means(table, columns, metric, called), metric, x=x, ax=ax))
 
@@ -67,8 +74,6 @@ def several(table: pd.DataFrame, columns: Sequence[str], metrics: Mapping[str, s
 def bars(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str],
          by: str | None = None, called: Mapping[str, str] | None = None, **roles: Any) -> Axes:
     """Draw means as a bar per policy, or per value of a column; several metrics have panels."""
-    from netsim.plots.facets import bar_facets
-
     named = [by, *roles.values()] if by else columns
     if isinstance(metric, str):
         return bar_facets(_means(table, named, metric, called), metric, **roles)
@@ -108,8 +113,6 @@ def _named(table: pd.DataFrame, called: Mapping[str, str] | None) -> pd.DataFram
 
 def curve(table: pd.DataFrame, columns: Sequence[str], x: str, metric: str) -> Axes:
     """Draw a metric of single runs against a column."""
-    from netsim.plots.style import dress, looks, name_axes, new_axes
-
     ax, shown = new_axes(2.1), table[table[x] < 1e15]  # a last row may stand for infinity
     ax.plot(shown[x], shown[metric], **looks([metric])[metric].line())
     if shown[x].max() > 1e3:
@@ -129,8 +132,6 @@ def _mark(ax: Axes, own: pd.DataFrame, label: str, look: Look) -> None:
 
 def distributions(table: pd.DataFrame, columns: Sequence[str], col: str) -> Axes:
     """Draw distributions of JCTs, from kept quantiles; a panel per value of a setting."""
-    from netsim.plots.style import INK, dress, log_seconds, looks, name_axes, new_figure
-
     shares = {int(name[5:-2]) / 100: name for name in map(str, table)
               if name.startswith("jct_q") and name[5:-2].isdecimal()}
     values = list(dict.fromkeys(table[col]))

@@ -24,6 +24,7 @@ from netsim.jobs.graph import alone
 from netsim.jobs.plan import JobPlan
 from netsim.llm.job import llm_job
 from netsim.network import Topology, leaf_spine
+from netsim.plots.style import new_figure
 from netsim.reproductions.claims import Claim, Runs, above_one, below_one
 from netsim.reproductions.llm_neighbours import ratio_dots
 from netsim.reproductions.reproduction import Measurement
@@ -146,8 +147,6 @@ def _claims(policies: Sequence[str]) -> Iterator[Claim]:
 # --- the figure ----------------------------------------------------------------------------
 def _draw(policies: Sequence[str], table: pd.DataFrame) -> Axes:
     """Draw the use of GPUs over that of max-min, by setting."""
-    from netsim.plots.style import new_figure
-
     runs = Runs(table)
     found = ((f"{setting}, {ratio}:1", POLICIES[policy],
               _over("used", policy, "maxmin", setting, ratio, runs))

@@ -17,6 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.base.plugins import labelled, parse_named
+from netsim.plots.style import (
+    COLOURS,
+    GREY,
+    INK,
+    add_legend,
+    add_note,
+    dress,
+    name_axes,
+    new_figure,
+)
 from netsim.reproductions.claims import Claim, Runs, below_one
 from netsim.reproductions.factorial import (
     MATTERS,
@@ -54,8 +64,6 @@ def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Con
     `found` has the factorials by condition, for each metric by its name. Costs are drawn for the
     first metric; the axes of its variance are returned.
     """
-    from netsim.plots.style import INK, new_figure
-
     rows = -(-(len(found) + 1) // 2)
     figure = new_figure(3.2 * rows, WIDTH_IN)
     axes = figure.subplots(rows, 2, sharey=True).flat
@@ -72,8 +80,6 @@ def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Con
 
 def name_rows(ax: Axes, conditions: Conditions) -> None:
     """Write the names of conditions beside the rows of axes, and a legend of layers above all."""
-    from netsim.plots.style import INK
-
     ax.set_yticks(range(len(conditions)), [_in_two_lines(name) for name in conditions])
     ax.invert_yaxis()
     handles = ax.get_legend_handles_labels()[0]
@@ -93,8 +99,6 @@ def _layers_of(conditions: Conditions) -> list[str]:
 
 def _colours(layers: Sequence[str]) -> dict[str, str]:
     """Choose a colour for each layer, and grey for interactions."""
-    from netsim.plots.style import COLOURS, GREY
-
     return dict(zip(layers, COLOURS, strict=False)) | {"together": GREY}
 
 
@@ -103,8 +107,6 @@ def draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
 
     Conditions may have different layers; a bar lacks those of other conditions.
     """
-    from netsim.plots.style import INK, dress, name_axes
-
     means = [found.variance(runs).mean() for found in conditions.values()]
     left = np.zeros(len(means))
     for part, tone in _colours(_layers_of(conditions)).items():
@@ -131,8 +133,6 @@ def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs) -> None:
     """Draw worst over best choice of each layer, with the others at their best and by default."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import NullLocator
-
-    from netsim.plots.style import INK, add_legend, dress, name_axes
 
     most, layers = 1.0, _layers_of(conditions)
     for number, layer in enumerate(layers):
@@ -167,8 +167,6 @@ def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Co
     axes of the first condition are returned.
     """
     from matplotlib.colors import LogNorm
-
-    from netsim.plots.style import INK, add_note, new_figure
 
     conditions = next(iter(found.values()))
     maps = {name: _over_best(each, runs) for name, each in conditions.items()}

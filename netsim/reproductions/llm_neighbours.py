@@ -17,6 +17,17 @@ import pandas as pd
 
 from netsim.analysis.intervals import geometric_interval
 from netsim.base.units import format_bytes, parse_bytes
+from netsim.plots.means import interval_note, long_form
+from netsim.plots.style import (
+    INK,
+    add_legend,
+    add_note_to,
+    dress,
+    log_values,
+    looks,
+    name_axes,
+    write_beside,
+)
 from netsim.reproductions.claims import Claim, Runs, above_one, below_one
 from netsim.reproductions.reproduction import Reproduction, panels
 from netsim.results.result import Result
@@ -40,18 +51,6 @@ def ratio_dots(found: Iterable[tuple[str, str, pd.Series]], ax: Axes, name: str,
     geometric mean is drawn. `name` is the label of the axis, and `among` are all series of the
     figure, if other axes have more of them.
     """
-    from netsim.plots.means import interval_note, long_form
-    from netsim.plots.style import (
-        INK,
-        add_legend,
-        add_note_to,
-        dress,
-        log_values,
-        looks,
-        name_axes,
-        write_beside,
-    )
-
     means = pd.DataFrame([(row, series, len(ratios), *geometric_interval(ratios))
                           for row, series, ratios in found],
                          columns=["row", "series", "runs", "ratio", "ratio_low", "ratio_high"])
@@ -84,8 +83,6 @@ def ratio_dots(found: Iterable[tuple[str, str, pd.Series]], ax: Axes, name: str,
 
 def same_ratios(axes: Sequence[Axes]) -> None:
     """Give axes of `ratio_dots` that are compared the range that all of them need."""
-    from netsim.plots.style import log_values
-
     lows, highs = zip(*(ax.get_xlim() for ax in axes), strict=True)
     for ax in axes:
         ax.set_xlim(min(lows), max(highs))

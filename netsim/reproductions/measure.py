@@ -6,7 +6,6 @@ setting, for the pages.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from pathlib import Path
@@ -197,20 +196,16 @@ _FOLDER = Path(__file__).with_name("measured")
 _DIGITS = 7
 
 
-def has_measured(name: str) -> bool:
-    """Whether runs of a setting are kept."""
-    return _path(name).is_file()
-
-
 def read_measured(name: str) -> pd.DataFrame:
     """Read the kept runs of a setting; empty if there are none.
 
     A row has the varied settings, the seed, metrics, which are NaN for runs that were stopped,
     ``cpu_s``, ``trace`` and ``version`` of netsim.
     """
-    if not has_measured(name):
+    path = _FOLDER / f"{name}.csv"
+    if not path.is_file():
         return pd.DataFrame()
-    with open_text(_path(name)) as file:
+    with open_text(path) as file:
         return pd.read_csv(file, keep_default_na=False, na_values=["NaN"])
 
 
@@ -226,11 +221,6 @@ def keep_measured(name: str, table: pd.DataFrame, columns: Sequence[str],
         whole = of_whole_runs(table, metric) if "jobs_finished" in table else table[metric]
         kept[metric] = whole.map(f"{{:.{_DIGITS}g}}".format).astype(float)
     kept["cpu_s"], kept["trace"], kept["version"] = table["wall_s"].round(3), trace, __version__
-    text = io.StringIO()
-    kept.to_csv(text, index=False, lineterminator="\n", na_rep="NaN")
-    write_text(text.getvalue(), _path(name))
-    return _path(name)
-
-
-def _path(name: str) -> Path:
-    return _FOLDER / f"{name}.csv"
+    path = _FOLDER / f"{name}.csv"
+    write_text(kept.to_csv(index=False, lineterminator="\n", na_rep="NaN"), path)
+    return path

@@ -12,12 +12,15 @@ import pandas as pd
 
 from netsim.allocators import make_allocator
 from netsim.allocators.parrot import Parrot
+from netsim.analysis.intervals import means_of
 from netsim.base.streams import stream
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
 from netsim.llm import llm_job
 from netsim.network import big_switch, read_network
+from netsim.plots.facets import line_facets
+from netsim.plots.style import name_axes
 from netsim.results.result import Result
 from netsim.simulation.simulation import simulate
 from netsim.traces import read_workload
@@ -102,10 +105,6 @@ def readings(table: pd.DataFrame, numbers: Sequence[str]) -> pd.DataFrame:
 
 def draw_readings(table: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str]) -> Axes:
     """Draw how far readings are from the paper's numbers, each with its better use by Parrot."""
-    from netsim.analysis.intervals import means_of
-    from netsim.plots.facets import line_facets
-    from netsim.plots.style import name_axes
-
     del columns
     best = readings(table, numbers).groupby(["length", "arrival_scale", "others"], sort=False)[
         "off"].min().reset_index().assign(seed=0)

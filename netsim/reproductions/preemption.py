@@ -19,6 +19,7 @@ import pandas as pd
 
 from netsim.analysis.intervals import geometric_interval
 from netsim.base.plugins import labelled, parse_named
+from netsim.plots.style import COLOURS, INK, add_note, dress, name_axes, new_figure
 from netsim.reproductions.claims import Claim, Runs, below_one, words
 from netsim.reproductions.factorial import (
     Conditions,
@@ -56,8 +57,6 @@ def draw_study(conditions: Conditions, worths: Sequence[Worth], runs: Runs) -> A
     `worths` are ordered by setting; there is a panel for each setting. The axes of the shares are
     returned.
     """
-    from netsim.plots.style import INK, add_note, new_figure
-
     figure = new_figure(5.6, WIDTH_IN)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(3, 2.6))[:, 0]
     first, second = upper.subplots(1, 2, sharey=True)
@@ -79,8 +78,6 @@ def draw_study(conditions: Conditions, worths: Sequence[Worth], runs: Runs) -> A
 def _draw_worth(ax: Axes, worths: Iterable[Worth], runs: Runs) -> None:
     """Draw a line for each scheduler and placement, with the range of seeds, against the cost."""
     from matplotlib.ticker import NullLocator
-
-    from netsim.plots.style import COLOURS, INK, dress, name_axes
 
     lines: dict[tuple[str, str, str], list[Worth]] = {}
     for each in worths:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +14,7 @@ import pandas as pd
 from netsim.errors import InputError
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.values import seeds_of
+from netsim.plots.style import new_figure
 from netsim.reproductions.claims import Claim, Runs, column_of, table_of_claims
 from netsim.results.result import Result
 from netsim.simulation.progress import show_runs
@@ -157,9 +157,7 @@ def write_tables(folder: str | Path, **tables: pd.DataFrame) -> None:
     """Write tables to CSV files with their names."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
-        text = io.StringIO()
-        table.to_csv(text, index=False, lineterminator="\n")
-        RunStore(folder).write(f"{name}.csv", text.getvalue())
+        RunStore(folder).write(f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))
 
 
 #: Distance between axes and title, and height of a row of a legend, in points.
@@ -186,8 +184,6 @@ def panels(parts: Mapping[str, Drawn], draw: Callable[[Drawn, Axes], Any],
 
     The first axes are returned.
     """
-    from netsim.plots.style import new_figure
-
     axes = new_figure(height_in * len(parts)).subplots(len(parts), squeeze=False)[:, 0]
     for ax, (title, part) in zip(axes, parts.items(), strict=True):
         draw(part, ax)

@@ -11,7 +11,7 @@ from netsim.reproductions import PAPERS, REPRODUCTIONS
 from netsim.reproductions.claims import VERDICTS, Runs, above, at_least, at_most, below, near
 from netsim.reproductions.drawings import filled
 from netsim.reproductions.ledger import Paper, Statement, statements
-from netsim.reproductions.measure import Measure, has_measured, read_measured
+from netsim.reproductions.measure import Measure, read_measured
 from netsim.reproductions.parrot import readings
 from tests.offenders import check_each
 from tests.pairs import but, exhaustive
@@ -99,7 +99,7 @@ def stands_in(row, texts):
 def test_each_setting_has_runs_and_statements(paper):
     """What a statement needs is among the kept runs, and each has a verdict."""
     def has_both(key):
-        assert has_measured(f"{paper.name}-{key}"), "run: netsim reproduce NAME --keep"
+        assert len(read_measured(f"{paper.name}-{key}")), "run: netsim reproduce NAME --keep"
         for row in paper.of(key):
             assert paper.outcome(row).verdict in VERDICTS, row.text
         assert paper.of(key)
@@ -228,8 +228,7 @@ FAST_S, QUICK_S, CHEAP_S = 0.4, 3, 60
 def kept_settings():
     """Yield the settings that are cheap enough, and made from no real trace."""
     for name in (f"{paper.name}-{key}" for paper, key in SETTINGS):
-        if has_measured(name):
-            kept = read_measured(name)
+        if len(kept := read_measured(name)):
             took = kept.loc[kept["seed"] == 0, "cpu_s"].sum()
             if took < CHEAP_S and not kept["trace"].any():
                 yield pytest.param(name, marks=[exhaustive] * int(took > FAST_S)
