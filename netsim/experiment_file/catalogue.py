@@ -25,6 +25,7 @@ from netsim.network import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
 from netsim.predictors import PREDICTORS
 from netsim.schedulers.registry import SCHEDULERS
+from netsim.simulation.needs import places_of
 from netsim.traces import FORMATS
 
 Summaries = dict[str, str]
@@ -84,8 +85,6 @@ def _where(registry: Registry, name: str) -> str:
     """The place where a scheduler runs, unless it runs everywhere; ``""`` for other policies."""
     if registry is not SCHEDULERS:
         return ""
-    from netsim.simulation.needs import places_of
-
     try:
         places = places_of(registry.make(name, {}))
     except MissingExtraError as error:
@@ -146,11 +145,8 @@ def details(kind: str, name: str) -> dict[str, Any]:
     options = {option: REQUIRED if default is inspect.Parameter.empty else default
                for option, default in found.options(name).items()}
     return {"kind": kind, "name": name, "summary": known.get(name, found.help(name)),
-            "options": options, "doc": _after_summary(_written_out(found.resolve(name)))}
-
-
-def _after_summary(doc: str) -> str:
-    return doc.partition("\n")[2].strip()
+            "options": options,
+            "doc": _written_out(found.resolve(name)).partition("\n")[2].strip()}
 
 
 def _written_out(described: Any) -> str:

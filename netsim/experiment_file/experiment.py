@@ -25,11 +25,11 @@ from pydantic import (
 from netsim._version import __version__
 from netsim.base.streams import seed_of
 from netsim.base.units import LONG_INTERVAL
-from netsim.base.values import plain
+from netsim.base.values import as_choice, plain
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.engine.preemption import on_edge
-from netsim.errors import InputError, SpecError, UnknownNameError
+from netsim.errors import InputError, SpecError
 from netsim.experiment_file.sources import (
     ClusterTable,
     EdgeCloudTable,
@@ -62,12 +62,20 @@ from netsim.experiment_file.values import (
 from netsim.network import Topology
 from netsim.results.result import EDGE_TABLES
 from netsim.results.tables import RECORDS
-from netsim.simulation.compatibility import problems_of, without_preemption
+from netsim.simulation.compatibility import (
+    check_jobs,
+    problems_of,
+    usual_execution,
+    without_preemption,
+)
 from netsim.simulation.run_spec import NOT_FOR, RunSpec
 from netsim.workload import Workload
 
 #: Policies of a cluster besides the allocator, each chosen by a name or a table with a name.
 POLICIES = ("scheduler", "placement", "execution")
+
+#: All policies that are chosen so, and transports.
+NAMED = ("allocator", "transport", *POLICIES)
 
 #: The name of an experiment, which is also that of a folder.
 _NAME = r"\w[\w.+-]{0,99}"
@@ -199,8 +207,7 @@ class Experiment(Table):
     @classmethod
     def _check_record(cls, record: list[str]) -> list[str]:
         for name in record:
-            if name not in RECORDS and name not in EDGE_TABLES:
-                raise UnknownNameError("record", name, (*RECORDS, *EDGE_TABLES))
+            as_choice(name, "record", (*RECORDS, *EDGE_TABLES))
         return record
 
     @field_validator("cluster")
@@ -216,17 +223,12 @@ class Experiment(Table):
                        ) -> NetworkTable | None:
         if not info.data.keys() >= {"cluster", "edge_cloud"}:
             return network
-        cluster = info.data["cluster"]
-        if info.data["edge_cloud"] is not None:
-            info.data["edge_cloud"].on(_built(network))
-            return network
-        if cluster is network is None:
+        try:
+            target = _target({**info.data, "network": network})
+        except KeyErrors as error:
+            raise InputError(str(error)) from error
+        if target is None:
             raise InputError("is required, unless there is a [cluster] or an [edge_cloud]")
-        if cluster is not None:
-            try:
-                cluster.on(_built(network))
-            except KeyErrors as error:
-                raise InputError(str(error)) from error
         return network
 
     @field_validator("workload", mode="before")
@@ -243,17 +245,15 @@ class Experiment(Table):
         if info.data.get("edge_cloud") is not None:
             workload.on(info.data["edge_cloud"].on(None))
         elif info.data.keys() >= {"network", "cluster", "edge_cloud"}:
-            network, cluster = _built(info.data["network"]), info.data["cluster"]
+            target = _target(info.data)
             for key, jobs in workload.parts.items():
                 try:
-                    if cluster is not None:
-                        from netsim.simulation.compatibility import check_jobs
-
-                        check_jobs(jobs, cluster.on(network))
-                    elif network is not None:
+                    if isinstance(target, Cluster):
+                        check_jobs(jobs, target)
+                    elif isinstance(target, Topology):
                         from netsim.jobs.fitting import all_fitted
 
-                        all_fitted(jobs, network)
+                        all_fitted(jobs, target)
                 except InputError as error:
                     raise KeyErrors([(key, str(error))]) from error
         return workload
@@ -273,12 +273,9 @@ class Experiment(Table):
             return given
         from netsim.simulation.faults import problems_on
 
-        network, table = _built(info.data.get("network")), info.data.get("cluster")
-        cluster = None if table is None else table.on(network)
-        if info.data.get("edge_cloud") is not None:
-            network = info.data["edge_cloud"].on(network).network
-        elif network is None and cluster is not None:
-            network = cluster.network
+        target = _target(info.data)
+        network = target.network if isinstance(target, Cluster | EdgeCloud) else target
+        cluster = target if isinstance(target, Cluster) else None
         if network is not None and (problems := problems_on(network, given, cluster)):
             raise KeyErrors(problems)
         return given
@@ -315,8 +312,6 @@ class Experiment(Table):
     def allocates(self) -> bool:
         """Whether jobs use the network, and so the allocator."""
         if self.cluster is not None and self.execution is None:
-            from netsim.simulation.compatibility import usual_execution
-
             return usual_execution(self.workload.built) == "fabric"
         return self.execution is None or self.execution.uses_links
 
@@ -331,13 +326,9 @@ class Experiment(Table):
     @property
     def target(self) -> Topology | Cluster | EdgeCloud:
         """The target on which jobs run: the network, the cluster or the edge-cloud."""
-        if self.edge_cloud is not None:
-            return self.edge_cloud.on(_built(self.network))
-        network = _built(self.network)
-        if self.cluster is not None:
-            return self.cluster.on(network)
-        assert network is not None
-        return network
+        target = _target(vars(self))
+        assert target is not None
+        return target
 
     @property
     def jobs(self) -> Workload | EdgeWorkload:
@@ -360,7 +351,7 @@ class Experiment(Table):
     @property
     def arguments(self) -> dict[str, Any]:
         """The given keyword arguments of `netsim.simulate`, and the defaults of some."""
-        given: dict[str, Any] = {name: table.given for name in ("allocator", "transport", *POLICIES)
+        given: dict[str, Any] = {name: table.given for name in NAMED
                                  if (table := getattr(self, name)) not in (None, _USUAL)}
         if self.preemption is not None:
             # Defaults depend on where jobs run.
@@ -441,6 +432,16 @@ def _source(table: Any) -> str:
 
 def _built(network: NetworkTable | None) -> Topology | None:
     return None if network is None else network.built
+
+
+def _target(tables: Mapping[str, Any]) -> Topology | Cluster | EdgeCloud | None:
+    """What jobs run on, made of the tables that there are; None if there are none."""
+    network = _built(tables.get("network"))
+    for name in ("edge_cloud", "cluster"):
+        if (table := tables.get(name)) is not None:
+            made: Cluster | EdgeCloud = table.on(network)
+            return made
+    return network
 
 
 def table_at(keys: Any, path: Iterable[str | int]) -> Any:

@@ -24,7 +24,7 @@ from netsim.base.plugins import parse_named, without_code
 from netsim.base.units import is_digits, parse_value, question_units
 from netsim.base.values import as_list, known_names, plain
 from netsim.errors import OutputError, SpecError, UnknownNameError
-from netsim.experiment_file.experiment import POLICIES, Experiment, spec_hash, table_at
+from netsim.experiment_file.experiment import NAMED, Experiment, spec_hash, table_at
 from netsim.experiment_file.lines import line_of, lines_of_keys
 from netsim.experiment_file.ranges import Points, Range
 from netsim.experiment_file.tables import SweepTable
@@ -112,9 +112,6 @@ def _named_in(path: Path) -> Iterator[Path]:
 
 
 # --- reading -------------------------------------------------------------------------------
-
-_POLICIES = ("allocator", "transport", *POLICIES)
-
 
 @known_names
 def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
@@ -319,7 +316,7 @@ def _path(key: str) -> list[str]:
     """
     parts = [part.strip() for part in key.split(".")]
     named = parts[:-1] if parts[-1] == "name" else []
-    if (len(named) == 1 and named[0] in _POLICIES) or (
+    if (len(named) == 1 and named[0] in NAMED) or (
             len(named) == 3 and named[:2] in (["compare", "allocators"],
                                               ["compare", "schedulers"])):
         return named
@@ -358,7 +355,7 @@ def _key(table: Any, part: str, override: str) -> Any:
 
 def _expand_policies(keys: dict[str, Any]) -> None:
     """Replace names of policies by tables, so that an override can add an option."""
-    for name in _POLICIES:
+    for name in NAMED:
         if isinstance(keys.get(name), str):
             keys[name] = parse_named(keys[name])
 

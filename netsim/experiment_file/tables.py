@@ -35,6 +35,7 @@ from netsim.experiment_file.values import (
 )
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
+from netsim.simulation.events import FaultEvent
 
 
 class Table(BaseModel):
@@ -167,8 +168,6 @@ class EventTable(Table):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        from netsim.simulation.events import FaultEvent
-
         try:
             with question_units(False):  # the capacity is in bytes per second by now
                 FaultEvent(**dict(self))
