@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 from netsim._version import __version__
 from netsim.base.brief import brief
@@ -100,8 +101,6 @@ class Calibration:
 
     def save(self, path: str | Path) -> None:
         """Write the network as a TOML file that experiments can name, with the origin of values."""
-        import tomli_w
-
         lines = [f"Fitted by netsim {__version__} to measured times; error of the held-out third: "
                  f"{self.held_out_error:.1%}.",
                  *dict.fromkeys(self.rows["file"]),

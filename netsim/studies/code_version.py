@@ -288,12 +288,6 @@ def _digest_of_netsim_files() -> bytes:
     return digest.digest()
 
 
-def digest_of_package(folder: Path) -> str:
-    """Hash the parts that results depend on, of the copy of netsim whose package is `folder`."""
-    return _digest_of({path.relative_to(folder).as_posix(): digest_of_source(read_bytes(path))
-                       for path in result_modules(folder)}, folder)
-
-
 def _digest_of(digests: Mapping[str, str], folder: Path) -> str:
     """Hash the digests of modules by path, and the numbers in a package."""
     digest = hashlib.sha256()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import pd
 from netsim.base.units import Quantity, parse_bytes
 from netsim.base.values import Node, as_whole, known_names, refuse_set
 from netsim.collectives import algorithms_of, bandwidths
@@ -20,9 +21,6 @@ from netsim.jobs.patterns import AllToAll, Collective, SendRecv, make_pattern
 from netsim.network import Topology, read_network
 from netsim.simulation.simulation import simulate
 from netsim.workload import JobSpec
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: The most sizes of a range; more would be a mistake.
 _MOST_SIZES = 1000
@@ -95,8 +93,6 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
               bytes algorithm  time_s         busbw
     0  1.000000e+09      ring    0.15  1.000000e+10
     """
-    import pandas as pd
-
     algorithms_of(collective)
     network = on if isinstance(on, Topology) else read_network(on)
     ranks = network.hosts if ranks is None else ranks

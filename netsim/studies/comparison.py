@@ -8,7 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.analysis.comparison import LOWER_BOUND, note_of, ratios_to, table_of
+from netsim.analysis.comparison import (
+    LOWER_BOUND,
+    Part,
+    note_of,
+    parts_of,
+    ratios_to,
+    table_of,
+    text_of,
+)
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.display import draw
 from netsim.base.lazy import pd
@@ -24,8 +32,6 @@ from netsim.text import bare_names, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from netsim.analysis.comparison import Part
 
 #: How many labels a comparison shows of itself.
 _SHOWN = 12
@@ -234,15 +240,11 @@ class Comparison:
 
     def parts(self) -> Iterator[Part]:
         """Yield the printed parts: tables, and lines of text between them."""
-        from netsim.analysis.comparison import parts_of
-
         shown = self.as_shown()
         ratios = None if shown.baseline is None else shown.against()
         return parts_of(shown.table, self.what, bool(self.note), shown.baseline, ratios)
 
     def __str__(self) -> str:
-        from netsim.analysis.comparison import text_of
-
         return text_of(self.parts())
 
     def __repr__(self) -> str:

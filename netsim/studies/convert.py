@@ -56,16 +56,9 @@ def _placed(job: JobSpec, network: Topology | None, seed: int) -> JobSpec:
     return replace(job, hosts=place_randomly(job, network, seed).tolist())
 
 
-def convert(
-    source: str | Path,
-    target: str | Path,
-    *,
-    format: str | None = None,
-    to: str | None = None,
-    seed: int | None = None,
-    network: Topology | str | Path | None = None,
-    **options: Any,
-) -> Workload:
+def convert(source: str | Path, target: str | Path, *, format: str | None = None,
+            to: str | None = None, seed: int | None = None,
+            network: Topology | str | Path | None = None, **options: Any) -> Workload:
     """Read a workload and write it in another format; see `netsim.traces.convert`.
 
     Patterns are replaced by explicit stages, and ranks are placed on hosts; see `explicit`.

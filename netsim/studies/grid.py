@@ -220,26 +220,36 @@ def runs_of_experiment(draft: Draft, grid: SweepTable,
     """
     for key in grid.vary:
         _check_key(draft, key)
-    if free := _free_in_file(draft, grid):
-        _tell_who_is_free([as_cell(each) for each in free])
+    free = _free_in_file(draft, grid)
     return [run for chosen in combinations(grid.vary, grid.points)
             if only is None or only(_labels(chosen, draft.path))
             for run in _of_variant(draft, grid, chosen, free)]
 
 
 def _free_in_file(draft: Draft, grid: SweepTable) -> list[Any]:
-    """The varied schedulers for which a file's options of preemption have no effect."""
-    varied = [value for key, values in grid.vary.items()
+    """The cells of varied schedulers for which a file's options of preemption have no effect."""
+    varied = {as_cell(value): value for key, values in grid.vary.items()
               if _column(key) == "scheduler" and not isinstance(values, Range)
-              for value in values]
+              for value in values}
     if (not {"edge_cloud", "preemption"} <= draft.keys.keys()
             or any(key.partition(".")[0] == "preemption" for key in grid.vary)):
         return []
     try:
-        free = without_preemption(varied)
+        return _free_of_preemption(varied)
     except InputError:  # the run with the invalid value reports it
         return []
-    return [value for value, is_free in zip(varied, free, strict=True) if is_free]
+
+
+def _free_of_preemption(schedulers: Mapping[Any, Any]) -> list[Any]:
+    """The labels of schedulers for which options of preemption have no effect; warn of them."""
+    free = [label for label, is_free in zip(
+        schedulers, without_preemption(schedulers.values()), strict=True) if is_free]
+    if free:
+        runs = "runs" if len(free) == 1 else "run"
+        warnings.warn(NetsimWarning(f"options of preemption are for schedulers of whole jobs; "
+                                    f"{', '.join(map(str, free))} {runs} without them"),
+                      stacklevel=1)
+    return free
 
 
 def _check_key(draft: Draft, key: str) -> None:
@@ -255,7 +265,8 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
     Schedulers in `free` run without options of preemption.
     """
     variant = draft.copy()
-    if any(_column(key) == "scheduler" and value in free for key, value in values.items()):
+    if any(_column(key) == "scheduler" and as_cell(value) in free
+           for key, value in values.items()):
         del variant.keys["preemption"]
     # Tables before their options: another allocator comes with its own options.
     for key in sorted(values, key=lambda key: (_column(key).count("."), key)):
@@ -319,7 +330,7 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
     """
     # Numbers of NumPy's would change the keys of runs.
     fixed, vary, seeds = plain(dict(fixed)), plain(dict(vary)), plain(list(seeds))
-    runs, free = [], _free_of_preemption(fixed, vary)
+    runs, free = [], _free_in_call(fixed, vary)
     listed = {name: values if isinstance(values, Range) else list(values.items())
               for name, values in vary.items()}
     for chosen in combinations(listed, points):
@@ -346,26 +357,15 @@ def _with_options(fixed: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
     return settings
 
 
-def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range]
-                        ) -> list[Any]:
+def _free_in_call(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range]
+                  ) -> list[Any]:
     """The labels of schedulers for which the given options of preemption have no effect."""
     schedulers = vary.get("scheduler", {})
     if isinstance(schedulers, Range):
         return []  # a range is refused as a scheduler
     if fixed.get("preemption") is None or not isinstance(fixed.get("network"), EdgeCloud):
         return []
-    free = [label for label, is_free in zip(
-        schedulers, without_preemption(schedulers.values()), strict=True) if is_free]
-    if free:
-        _tell_who_is_free(free)
-    return free
-
-
-def _tell_who_is_free(free: Sequence[Any]) -> None:
-    """Warn that options of preemption have no effect for some of the schedulers."""
-    runs = "runs" if len(free) == 1 else "run"
-    warnings.warn(NetsimWarning(f"options of preemption are for schedulers of whole jobs; "
-                                f"{', '.join(map(str, free))} {runs} without them"), stacklevel=1)
+    return _free_of_preemption(schedulers)
 
 
 def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) -> dict[str, Any]:

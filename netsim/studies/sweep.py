@@ -17,7 +17,7 @@ from netsim.base.values import as_whole, known_names, plain, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import DaskError, InputError, SpecError, UnknownNameError
-from netsim.experiment_file.experiment import POLICIES, Experiment
+from netsim.experiment_file.experiment import NAMED, Experiment
 from netsim.experiment_file.load import Draft, common_keys, prepare
 from netsim.experiment_file.ranges import Points, Range, check_points
 from netsim.experiment_file.values import seeds_of
@@ -52,9 +52,6 @@ from netsim.studies.run_store import RunStore, Scratch
 from netsim.studies.sweep_result import Sweep, save_failures
 from netsim.studies.warm_up import allocator_of, compile_for
 from netsim.workload import JobSpec, Workload
-
-#: Keywords whose value may be a table with a name.
-_TABLES = ("allocator", "transport", *POLICIES)
 
 #: Keywords whose value may be a table without a name.
 _OPTIONS = ("stragglers", "preemption")
@@ -187,7 +184,7 @@ def _with_options_apart(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _is_table(name: str, value: Mapping[Any, Any]) -> bool:
     """Whether a mapping is one value, a table of options, rather than values by label."""
-    return (name in _TABLES and "name" in value) or (name in _OPTIONS and not any(
+    return (name in NAMED and "name" in value) or (name in _OPTIONS and not any(
         isinstance(each, Mapping) for each in value.values()))
 
 
@@ -211,7 +208,7 @@ def _label(name: str, value: Any) -> Any:
     """Make the label of a value that was given without one."""
     if name != "allocator" and isinstance(value, _WHOLE):
         return value if isinstance(value, str) else value.name
-    if name == "allocator" or (name in _TABLES and isinstance(value, Mapping)):
+    if name == "allocator" or (name in NAMED and isinstance(value, Mapping)):
         return policy_label(name, value)
     return value if isinstance(value, str | int | float | bool) else str(value)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -450,7 +449,7 @@ class Sweep:
         store = RunStore(self.folder)
         for name, table in tables.items():
             if table is not None:
-                store.write(f"{name}.csv", _csv(table))
+                store.write(f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))
 
     def __repr__(self) -> str:
         varied = " x ".join(self.columns) or "seeds"
@@ -474,19 +473,13 @@ def _row(columns: Sequence[str], run: Mapping[str, Any], summary: Mapping[str, A
             | {"key": run["key"]})
 
 
-def _csv(table: pd.DataFrame) -> str:
-    text = io.StringIO()
-    table.to_csv(text, index=False, lineterminator="\n")
-    return text.getvalue()
-
-
 def save_failures(store: RunStore, failed: Sequence[tuple[SweepRun, Failure]]) -> None:
     """Write ``failures.csv`` and the experiments of failed runs, if there are any."""
     if not failed:
         return
     rows = [{**run.varied, "seed": run.seed, "error": failure.error, "key": run.key,
              "details": failure.details} for run, failure in failed]
-    store.write("failures.csv", _csv(pd.DataFrame(rows)))
+    store.write("failures.csv", pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
     for run, failure in failed:
         if run.task.spec is not None:
             text = "".join(f"# {line}\n" for line in failure.error.splitlines())

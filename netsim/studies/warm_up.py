@@ -14,8 +14,8 @@ import loky
 from netsim.allocators import ALLOCATORS, check_installed
 from netsim.base.files import cache_folder
 from netsim.base.plugins import parse_named
-from netsim.base.values import known_names
-from netsim.errors import InputError, MissingExtraError, NetsimWarning, UnknownNameError
+from netsim.base.values import as_choice, known_names
+from netsim.errors import InputError, MissingExtraError, NetsimWarning
 from netsim.simulation.progress import show_runs
 from netsim.studies.executors import Failure, one_by_one, pooled
 from netsim.studies.tasks import CallTask, ExperimentTask
@@ -68,9 +68,7 @@ def warm_up(allocators: Iterable[str] | None = None, *, workers: int | None = No
     """
     names = _installed_ones() if allocators is None else list(allocators)
     for name in names:
-        if name not in ALLOCATORS.names:
-            raise UnknownNameError("allocator", name, ALLOCATORS.names)
-        check_installed(name)
+        check_installed(as_choice(name, "allocator", ALLOCATORS.names))
     done = compile_for(names, loky.cpu_count() if workers is None else workers, progress)
     for name, failure in done.items():
         if failure is not None:
