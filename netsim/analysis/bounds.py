@@ -13,8 +13,8 @@ import numpy as np
 from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.lazy import pd
-from netsim.base.values import known_names
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import as_choice, known_names
+from netsim.errors import InputError
 from netsim.fabric.allocation import Event
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -250,8 +250,7 @@ def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path
     bssi              4.0                4.0         2.0
     """
     for name in which:
-        if name not in BOUNDS:
-            raise UnknownNameError("bound", name, BOUNDS)
+        as_choice(name, "bound", BOUNDS)
     if not isinstance(network, Topology):
         network = read_network(network)
     coflows = list(emitted(network, workload, seed))

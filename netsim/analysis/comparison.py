@@ -6,7 +6,7 @@ import io
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -17,11 +17,9 @@ from netsim.analysis.intervals import geometric_interval, sides_of_one
 from netsim.base.lazy import pd
 from netsim.base.units import Quantity, decimals_for
 from netsim.errors import InputError, UnknownNameError
+from netsim.results.result import Result
 from netsim.results.summary import spread, times
 from netsim.text import visible
-
-if TYPE_CHECKING:
-    from netsim.results.result import Result
 
 #: Label of the last row.
 LOWER_BOUND = "lower bound"
@@ -46,7 +44,8 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
     rows = [_row(label, result, results) for label, result in results.items()]
     rows.append(_bound(results))
     table = pd.DataFrame(rows)
-    base, jobs = rows[_place(baseline, results)], len(next(iter(results.values())).jobs)
+    base = rows[0 if baseline is None else list(results).index(baseline)]
+    jobs = len(next(iter(results.values())).jobs)
     whole = table["jobs_finished"].eq(jobs) & (base["jobs_finished"] == jobs)
     ratio = (table["jct_total_s"] / base["jct_total_s"]).where(whole)
     table.insert(list(table.columns).index("over_lower_bound") + 1, "over_baseline", ratio)
@@ -54,19 +53,14 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
     return table.drop(columns=[name for name in _OF_WORKERS if table[name].isna().all()])
 
 
-def _place(baseline: str | None, results: Mapping[str, Result]) -> int:
-    """The index of the baseline, which is the first result by default."""
-    return 0 if baseline is None else list(results).index(baseline)
-
-
 def _row(label: str, result: Result, results: Mapping[str, Result]) -> dict[str, Any]:
     """Build the row of a result."""
-    summary = result.summary()
+    summary, sharing = result.summary(), result.run.get("sharing", {})
     return {
         "label": label,
         "scheme": _scheme(label, results),
         "work_conservation": result.run["allocator"].get("work_conservation", ""),
-        **_sharing(result),
+        **{name: str(sharing.get(name, "")) for name in _SHARING},  # as far as known
         "jobs_finished": summary["jobs_finished"],
         "jct_total_s": summary["jct_total_s"],
         "over_lower_bound": _ratio(summary["jct_total_s"], summary["lower_bound_total_s"]),
@@ -122,12 +116,6 @@ def _least_bounds(results: Mapping[str, Result]) -> pd.Series:
 def _least(first: pd.Series, others: Iterable[pd.Series]) -> pd.Series:
     """The elementwise minimum of several series, ignoring missing values."""
     return pd.concat([first, *(each.reindex(first.index) for each in others)], axis=1).min(axis=1)
-
-
-def _sharing(result: Result) -> dict[str, str]:
-    """How leftover bandwidth was allocated in a run, as far as known."""
-    sharing = result.run.get("sharing", {})
-    return {name: str(sharing.get(name, "")) for name in _SHARING}
 
 
 def note_of(table: pd.DataFrame) -> str:
@@ -374,14 +362,7 @@ def print_columns(console: Console, columns: Columns, texts: int = 1) -> None:
 
 
 def _cells(figures: pd.DataFrame, key: str) -> list[str]:
-    """Format a column of figures."""
+    """Format a column of figures; most with three significant digits of the smallest value."""
     values = figures[key].astype(float).tolist()
-    if key not in _FORMATS:
-        return _aligned(values)
-    return [_FORMATS[key].format(value) if math.isfinite(value) else "-" for value in values]
-
-
-def _aligned(values: Sequence[float]) -> list[str]:
-    """Format a column with the decimals that give its smallest value three significant digits."""
-    decimals = decimals_for(values)
-    return [f"{value:,.{decimals}f}" if math.isfinite(value) else "-" for value in values]
+    shown = _FORMATS.get(key) or f"{{:,.{decimals_for(values)}f}}"
+    return [shown.format(value) if math.isfinite(value) else "-" for value in values]

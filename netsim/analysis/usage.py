@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints
+from netsim.base.lazy import pd
 from netsim.base.units import Quantity, parse_seconds
 from netsim.base.values import known_names
 from netsim.errors import InputError
@@ -18,15 +19,9 @@ from netsim.jobs.fitting import with_algorithms
 from netsim.jobs.graph import Dag
 from netsim.jobs.plan import has_operations, timed_stages
 from netsim.results.lazy_table import columns_of
-from netsim.results.result import not_recorded, table_of
+from netsim.results.result import Result, not_recorded, table_of
 from netsim.ties import ROUNDING
 from netsim.workload import JobSpec, Stage, Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from netsim.results.result import Result
-
 
 # --- GPUs of a cluster ---------------------------------------------------------------------
 
@@ -86,8 +81,6 @@ def steps_of(changes: Mapping[str, tuple[list[Any], list[Any]]], end: float) -> 
     which it falls by one, in seconds; NaN for what has not happened. ``t_s`` is the instant of a
     row.
     """
-    import pandas as pd
-
     known = {name: [_until(end, columns) for columns in both] for name, both in changes.items()}
     instants = np.unique(np.concatenate([[end], *(each for both in known.values()
                                                   for each in both)]))
@@ -212,8 +205,6 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     InputError
         If the run was not on an edge-cloud, training was not recorded, or the edge has no workers.
     """
-    import pandas as pd
-
     training, workers = result.training, result.run["workers"]
     if not workers:
         raise InputError("edge_utilisation needs a run on a netsim.EdgeCloud with workers")
@@ -336,15 +327,21 @@ def computations(result: Result, workload: Workload) -> Iterator[Computation]:
                 yield each
 
 
+def coflows_for_timeline(result: Result, columns: Sequence[str]) -> pd.DataFrame:
+    """The given columns of the coflows that a timeline shows, and computations follow from."""
+    table = columns_of(table_of(result, "coflows"), columns)
+    if table is None and "execution" in result.run:
+        raise not_recorded(result.run, "coflows")  # such runs have no keyword timeline
+    if table is None:
+        raise InputError("coflows were not recorded; simulate with timeline=True")
+    return table
+
+
 class _Coflows:
     """Recorded coflows, sorted so that those of a job are found quickly."""
 
     def __init__(self, result: Result) -> None:
-        table = columns_of(table_of(result, "coflows"), ["job", *_COLUMNS])
-        if table is None and "execution" in result.run:
-            raise not_recorded(result.run, "coflows")  # such runs have no keyword timeline
-        if table is None:
-            raise InputError("coflows were not recorded; simulate with timeline=True")
+        table = coflows_for_timeline(result, ["job", *_COLUMNS])
         order = np.argsort(table["job"].to_numpy(), kind="stable")
         self._jobs = table["job"].to_numpy()[order]
         self._table = table[_COLUMNS].iloc[order]

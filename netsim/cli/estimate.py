@@ -359,9 +359,9 @@ def _print_job(model: ParallelModel, kind: ServerKind) -> None:
     parameters = format_bytes(sum(stage.param_bytes for stage in stages))
     one = format_count(len(stages), "stage")
     echo(f"{model.name}: {parameters} of parameters; {one} of {replicas} replicas; "
-               f"{model.allreduce} all-reduce")
+         f"{model.allreduce} all-reduce")
     echo(f"servers: {format_count(kind.gpus, 'GPU')}, {format_rate(kind.nic)} to other servers, "
-               f"{format_rate(kind.intra)} inside\n")
+         f"{format_rate(kind.intra)} inside\n")
 
 
 def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> None:
@@ -505,7 +505,7 @@ def _print_errors(evaluations: list[Evaluation]) -> None:
 
     first = evaluations[0]
     echo(f"{len(first.iterations):,} jobs after {first.trained_on:,} to learn from; "
-               f"{first.unseen:.1%} of groups never seen\n")
+         f"{first.unseen:.1%} of groups never seen\n")
     print_table({
         "predictor": [each.predictor for each in evaluations],
         "MAE\n(iterations)": [three_figures(each.mae) for each in evaluations],

@@ -231,8 +231,9 @@ def split_at_commas(values: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def settings_of(settings: tuple[str, ...]) -> dict[str, Any]:
-    """Parse the options of ``--set``."""
+def settings_of(settings: tuple[str, ...], where: str = "", what: str = "a setting"
+                ) -> dict[str, Any]:
+    """Parse the options of ``--set``, or of another option, which `where` and `what` name."""
     from netsim.base.units import parse_value
     from netsim.errors import InputError
 
@@ -240,20 +241,19 @@ def settings_of(settings: tuple[str, ...]) -> dict[str, Any]:
     for setting in settings:
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not equals:
-            raise InputError(f"{setting!r} is not a setting; write it as KEY=VALUE")
+            raise InputError(f"{where}{setting!r} is not {what}; write it as KEY=VALUE")
         options[name] = parse_value(value)
     return options
 
 
 def format_options(settings: tuple[str, ...], format: str | None = None) -> dict[str, Any]:
     """Parse the options of ``--set``, and check that some format has them."""
-    from netsim.errors import UnknownNameError
+    from netsim.base.values import as_choice
     from netsim.traces import FORMATS, format_of
 
     options = settings_of(settings)
     formats = {*FORMATS, *([] if format is None else [format])}
     known = {option for name in formats for option in format_of(name).options}
     for name in options:
-        if name not in known:
-            raise UnknownNameError("option", name, known)
+        as_choice(name, "option", known)
     return options

@@ -106,7 +106,9 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     from netsim.plots.pictures import check_picture, lacking_on
     from netsim.studies.compare import compare_experiment, with_known_baseline
 
-    if (allocators or schedulers) and not any(_sets_baseline(change) for change in changes):
+    names_baseline = any(change.partition("=")[0].strip() == "compare.baseline"
+                         for change in changes)
+    if (allocators or schedulers) and not names_baseline:
         loaded = with_known_baseline(loaded)
     pictures = [_picture(given) for given in plots]
     lacking = lacking_on("edge-cloud" if loaded.edge_cloud is not None else
@@ -135,10 +137,6 @@ def _compared(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> list[
     names = {what: [name for each in values for name in split_at_commas(each)]
              for what, values in given.items()}
     return [f"compare.{what}={json.dumps(listed)}" for what, listed in names.items()]
-
-
-def _sets_baseline(change: str) -> bool:
-    return change.partition("=")[0].strip() == "compare.baseline"
 
 
 def _picture(given: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from netsim.cli.options import (
     overrides,
     quiet_option,
     seeds_of,
+    settings_of,
     split_at_commas,
 )
 
@@ -100,7 +101,8 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
     folder = Path(out) if out else usual
     found = sweep_experiment(
         draft, **grid, workers=workers, folder=folder, resume=resume, dask=dask,
-        slurm=_slurm(options) if backend == "slurm" else None, progress=not quiet,
+        slurm=settings_of(options, "--slurm: ", "an option") if backend == "slurm" else None,
+        progress=not quiet,
         reuse=[] if out else sorted(folder.parent.glob("*")))
     if as_json:
         echo_json(means_and_ratios(found))
@@ -121,20 +123,6 @@ def _check_backend(backend: str, dask: str | None, options: tuple[str, ...]) -> 
         raise InputError("--dask goes with --backend dask")
     if backend != "slurm" and options:
         raise InputError("--slurm goes with --backend slurm")
-
-
-def _slurm(options: tuple[str, ...]) -> dict[str, Any]:
-    """Parse ``--slurm``."""
-    from netsim.base.units import parse_value
-    from netsim.errors import InputError
-
-    parsed = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not equals:
-            raise InputError(f"--slurm: {option!r} is not an option; write it as KEY=VALUE")
-        parsed[name.strip()] = parse_value(value)
-    return parsed
 
 
 def _policies(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> dict[str, list[str]]:

@@ -234,8 +234,8 @@ def print_failures(sweep: Sweep) -> None:
     if len(sweep.failures):
         every = format_count(sweep.missing + len(sweep.table), "run")
         echo(f"{len(sweep.failures):,} of {every} failed; more "
-                   f"in {sweep.folder / 'failures.csv'}, their experiments in "
-                   f"{sweep.folder / 'failed'}", err=True)
+             f"in {sweep.folder / 'failures.csv'}, their experiments in "
+             f"{sweep.folder / 'failed'}", err=True)
 
 
 def print_claims(claims: pd.DataFrame) -> None:

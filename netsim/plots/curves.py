@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netsim.base.arrays import Floats
+from netsim.base.values import as_choice
 from netsim.edge import EdgeWorkload
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.plan import bytes_of
@@ -94,9 +95,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
         If the table was not recorded, or there is nothing to draw.
     """
     require_matplotlib(ax)
-    if of not in DISTRIBUTIONS:
-        raise UnknownNameError("distribution", of, DISTRIBUTIONS)
-    table, column, alone, counted = DISTRIBUTIONS[of]
+    table, column, alone, counted = DISTRIBUTIONS[as_choice(of, "distribution", DISTRIBUTIONS)]
     _check_recorded(results, table)
     known = {label: times for label, result in results.items()
              if (times := _times(result, of, column)) is not None and (times > 0).any()}
@@ -203,9 +202,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
         If the table was not recorded, or there is nothing to draw.
     """
     require_matplotlib(ax)
-    if of not in _ACTIVE:
-        raise UnknownNameError("curve", of, _ACTIVE)
-    count = _check_active(results, of)
+    count = _check_active(results, as_choice(of, "curve", _ACTIVE))
     axes = axes_on(ax, 1.9 + 0.13 * (count // 3))
     if note := _draw_active(results, of, axes):
         add_note(axes.figure.canvas.figure, note) if ax is None else add_note_to(axes, note)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.base.arrays import Floats, Ints
+from netsim.base.values import as_whole
 from netsim.errors import InputError
 from netsim.plots.spans import (
     IDLE,
@@ -143,9 +144,7 @@ def job_rows(result: Result, ax: Axes | None, jobs: int, longest: bool
     Return the axes, the jobs of the rows from the top with their ``end_s``, which is that of the
     run if it was stopped before, and the seconds that the rows show.
     """
-    if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
-        raise InputError(f"jobs must be a whole number of at least 1, not {jobs!r}")
-    shown = _chosen(result, jobs, longest)
+    shown = _chosen(result, as_whole(jobs, "jobs", 1), longest)
     if shown.empty:
         raise InputError("there is nothing to draw: no job has arrived")
     names = [drawable(f"{job} {name}".strip()[:_LETTERS])

@@ -9,7 +9,8 @@ import numpy as np
 
 from netsim.analysis.usage import gpu_usage
 from netsim.base.arrays import Floats
-from netsim.errors import InputError, UnknownNameError
+from netsim.base.values import as_choice
+from netsim.errors import InputError
 from netsim.plots.curves import draw_curves, thin_steps
 from netsim.plots.spans import WAITING
 from netsim.plots.style import (
@@ -70,7 +71,7 @@ def usage_areas(result: Result, of: str = "held", ax: Axes | None = None) -> lis
         If there is nothing to draw.
     """
     require_matplotlib(ax)
-    _check_count(of, ("held", "waiting"))
+    as_choice(of, "count of GPUs", ("held", "waiting"))
     usage = _checked(gpu_usage(result))
     panels = _panels(1, of, ax, waits=bool(usage["waiting"].any()))
     if (jobs := panels.get("waiting")) is not None:
@@ -121,7 +122,7 @@ def usage_curves(results: Mapping[str, Result], of: str = "held", ax: Axes | Non
         If there is nothing to draw.
     """
     require_matplotlib(ax)
-    _check_count(of, COUNTS)
+    as_choice(of, "count of GPUs", COUNTS)
     usages = {label: _checked(gpu_usage(result)) for label, result in results.items()}
     if not usages:
         raise InputError("there is nothing to draw: no runs are given")
@@ -142,11 +143,6 @@ def usage_curves(results: Mapping[str, Result], of: str = "held", ax: Axes | Non
 def draw_waiting(ax: Axes, usage: pd.DataFrame) -> None:
     """Draw the number of waiting jobs in a table of `gpu_usage` over time, as an area."""
     _draw_area(ax, usage, "waiting", facecolor=WAITING)
-
-
-def _check_count(of: str, known: tuple[str, ...]) -> None:
-    if of not in known:
-        raise UnknownNameError("count of GPUs", of, known)
 
 
 def _checked(usage: pd.DataFrame) -> pd.DataFrame:

@@ -100,12 +100,10 @@ def _colours(stages: int) -> list[Any]:
 def _draw_times(ax: Axes, times: Mapping[str, NDArray[np.float64]], longest: float) -> None:
     """Draw a stacked bar of times per server."""
     left: Any = 0.0
-    tones = {name: tone for name, tone in zip(times, ("#555555", "#aaaaaa", "#D55E00"),
-                                              strict=False)}
-    for name, seconds in times.items():
-        ax.barh(np.arange(len(seconds)), seconds, 0.62, left=left, color=tones[name],
-                label=drawable(name),
-                linewidth=0)
+    for (name, seconds), tone in zip(times.items(), ("#555555", "#aaaaaa", "#D55E00"),
+                                     strict=False):
+        ax.barh(np.arange(len(seconds)), seconds, 0.62, left=left, color=tone,
+                label=drawable(name), linewidth=0)
         left = left + seconds
     ax.set_xlim(0, 1.04 * longest)
     dress(ax, "x")

@@ -23,7 +23,7 @@ from netsim.base.files import atomic_write
 from netsim.base.values import known_names
 from netsim.errors import InputError, NetsimWarning
 from netsim.plots.spans import Spans, gpu_spans, job_spans, known, nanoseconds, rank_spans
-from netsim.results.lazy_table import LazyTable, chunks_of, columns_of
+from netsim.results.lazy_table import chunks_of, columns_of
 from netsim.results.result import on_edge, records_of, shares_links, table_of
 from netsim.results.store import TRACE, check_format, whole_folder, write_records
 from netsim.traces.formats import as_workload
@@ -81,7 +81,7 @@ def link_rates(result: Result, most_links: int, most_changes: int) -> LinkRates:
     """
     carried: NDArray[np.float64] = np.zeros(0)
     names: Sequence[str] = ()
-    for chunk in _chunks(result):
+    for chunk in chunks_of(table_of(result, "links")):
         names = list(chunk["link"].cat.categories)
         carried = np.resize(carried, len(names))
         np.add.at(carried, chunk["link"].cat.codes.to_numpy(), chunk["bytes"].to_numpy())
@@ -111,20 +111,13 @@ def counters_of(result: Result) -> tuple[list[str], NDArray[np.void]]:
     return [*names.values()], changes[np.lexsort((changes["counter"], changes["at"]))]
 
 
-def _chunks(result: Result) -> Iterator[pd.DataFrame]:
-    """Yield the table of links in chunks; nothing if links were not recorded."""
-    table = table_of(result, "links")
-    if table is not None:
-        yield from table.chunks() if isinstance(table, LazyTable) else chunks_of(table)
-
-
 def _changes(result: Result, place: NDArray[np.int64], links: int, most_changes: int
              ) -> tuple[NDArray[np.void], int | None]:
     """Find the changes of the chosen links, and the instant at which they are cut off, if any."""
     last = np.zeros(links, _ROW)
     last["link"] = np.arange(links)
     found, count, until = [np.empty(0, CHANGE)], 0, None
-    for chunk in _chunks(result) if links else ():
+    for chunk in chunks_of(table_of(result, "links") if links else None):
         rows = _rows(chunk, place)
         more, last = _between(np.concatenate((last, rows)))
         found.append(more)
@@ -454,16 +447,13 @@ def _workload(result: Result, given: Workload | str | Path | None) -> Workload |
 
 def _first_decisions(result: Result, most: int) -> pd.DataFrame:
     """Read the decisions in chunks, until there are more than `most` of them."""
-    table = table_of(result, "decisions")
-    if table is None:
-        return pd.DataFrame({"time_s": np.zeros(0)})
     parts, count = [], 0
-    for chunk in table.chunks() if isinstance(table, LazyTable) else [table]:
+    for chunk in chunks_of(table_of(result, "decisions")):
         parts.append(chunk)
         count += len(chunk)
         if count > most:
             break
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts or [pd.DataFrame({"time_s": np.zeros(0)})], ignore_index=True)
 
 
 def _earliest(kinds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], room: int,

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.analysis.usage import (
     STATES,
+    coflows_for_timeline,
     computations,
     end_of,
     gpus_per_server,
@@ -27,7 +28,6 @@ from netsim.analysis.usage import (
     segments_of,
     suspended,
 )
-from netsim.errors import InputError
 from netsim.plots.style import (
     COLOURS,
     add_legend,
@@ -39,7 +39,7 @@ from netsim.plots.style import (
     time_axis,
 )
 from netsim.results.lazy_table import columns_of
-from netsim.results.result import not_recorded, on_edge, table_of
+from netsim.results.result import on_edge, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,14 +115,10 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> Spans:
     labels = [*job_names(result).values()]
     if on_edge(result.run):
         return Spans(on_lanes(_edge_states(result), most), labels)
-    coflows = columns_of(table_of(result, "coflows"), (*_COLUMNS, *_WITH_PARTS))
-    things = "" if coflows is None else "coflows"
-    if coflows is None and table_of(result, "gpus") is not None:
-        coflows = pd.DataFrame(columns=[*_COLUMNS])  # the GPUs are shown
-    if coflows is None and "execution" in result.run:
-        raise not_recorded(result.run, "coflows")  # such runs have no keyword timeline
-    if coflows is None:
-        raise InputError("coflows were not recorded; simulate with timeline=True")
+    if table_of(result, "coflows") is None and table_of(result, "gpus") is not None:
+        coflows, things = pd.DataFrame(columns=[*_COLUMNS]), ""  # the GPUs are shown
+    else:
+        coflows, things = coflows_for_timeline(result, (*_COLUMNS, *_WITH_PARTS)), "coflows"
     coflows = with_others(coflows, result)
     sent = _table(_places(result, coflows["job"]), coflows["valid_s"], coflows["finish_s"],
                   kind="coflow", thing=np.arange(len(coflows)), row=np.arange(len(coflows)))

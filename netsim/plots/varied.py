@@ -12,6 +12,7 @@ import pandas as pd
 
 from netsim.analysis.intervals import policies_in
 from netsim.base.units import format_quantity, parse_bytes, parse_rate, parse_seconds
+from netsim.base.values import as_choice
 from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.plots.style import fitting, short
 
@@ -99,8 +100,8 @@ def placed(values: list[Any], key: str, scale: str | None) -> Placed:
 
     Values are distinct and in order. Without a `scale`, it is one that suits the values.
     """
-    if scale is not None and scale not in SCALES:
-        raise UnknownNameError("scale", scale, SCALES)
+    if scale is not None:
+        as_choice(scale, "scale", SCALES)
     key = _setting(key, values)
     texts, unit = _texts(values, key)
     name = f"{words(key)} ({unit})" if unit else words(key)

@@ -6,16 +6,13 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import pd
 from netsim.errors import OutputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # --- rows that grow ------------------------------------------------------------------------
 
@@ -170,8 +167,6 @@ class FrameColumns:
 
     def frame(self) -> pd.DataFrame:
         """Make the data frame."""
-        import pandas as pd
-
         return pd.DataFrame(self._columns)
 
 
@@ -236,8 +231,6 @@ class LazyTable:
     def _framed(self, columns: Mapping[str, NDArray[Any]], beside: Mapping[str, NDArray[Any]]
                 ) -> pd.DataFrame:
         """Convert columns and build a data frame."""
-        import pandas as pd
-
         converted = {name: self._converted[name](column) if name in self._converted else column
                      for name, column in columns.items()}
         return pd.DataFrame({**converted, **beside}, copy=False)
@@ -255,10 +248,13 @@ def columns_of(table: pd.DataFrame | LazyTable | None, columns: Sequence[str]
     return table.frame([name for name in columns if name in table.names])
 
 
-def chunks_of(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield a data frame in parts, as `LazyTable.chunks` does."""
-    for first in range(0, max(len(frame), 1), _CHUNK):
-        yield frame.iloc[first:first + _CHUNK]
+def chunks_of(table: pd.DataFrame | LazyTable | None) -> Iterator[pd.DataFrame]:
+    """Yield a table in parts, as `LazyTable.chunks` does; nothing if there is no table."""
+    if isinstance(table, LazyTable):
+        yield from table.chunks()
+    elif table is not None:
+        for first in range(0, max(len(table), 1), _CHUNK):
+            yield table.iloc[first:first + _CHUNK]
 
 
 def _same(frame: pd.DataFrame) -> pd.DataFrame:

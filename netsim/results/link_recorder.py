@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.values import as_collection
-from netsim.errors import UnknownNameError
+from netsim.base.lazy import pd
+from netsim.base.values import as_choice, as_collection
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.loop import AT_DECISIONS, AT_ENDS, NEVER
 from netsim.network import Topology
@@ -36,8 +36,7 @@ class LinkRecorder:
     def __init__(self, record: Sequence[str], network: Topology,
                  beside: Sequence[str] = (), on_wire: bool = False) -> None:
         for name in as_collection(record, "record", str, "names"):
-            if name not in RECORDS:
-                raise UnknownNameError("record", name, RECORDS, key="record")
+            as_choice(name, "record", RECORDS)
         dtypes = WITH_WIRE if on_wire or not network.wire.ideal else DTYPES
         self._rows = {name: SpillingTable(dtypes[name]) for name in RECORDS
                       if name in (*record, *beside) and name != "jobs"}
@@ -167,6 +166,4 @@ def _line_rate(efficiency: NDArray[np.float64], columns: Columns) -> NDArray[np.
 
 def categories(names: Sequence[str], codes: NDArray[Any]) -> Any:
     """Make a categorical pandas column from codes and names."""
-    import pandas as pd
-
     return pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(names))

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.lazy import pd
 from netsim.fabric.clock import CoflowEvent, HasClock
 from netsim.fabric.graphs import Computed
 from netsim.fabric.records import COFLOW, FLOW
@@ -31,9 +32,6 @@ from netsim.results.tables import (
     packed,
 )
 from netsim.workload.operations import Operations
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class GraphLog:

@@ -267,7 +267,7 @@ class Result:
     @property
     def recorded(self) -> tuple[str, ...]:
         """Names of the tables that are present."""
-        return tuple(name for name in ("jobs", *_TABLES) if vars(self)[name] is not None)
+        return tuple(name for name in TABLES if vars(self)[name] is not None)
 
     def replace(self, **fields: Any) -> Result:
         """Return a copy with other tables, another `run` or another `spec`.
@@ -420,10 +420,9 @@ class _LazyTable:
 
 
 # Set after the class is made: in its body, a dataclass would take descriptors for defaults.
-_TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",
-           *EDGE_TABLES)
+_TABLES = TABLES[1:]  # without the jobs
 
-for _name in ("jobs", *_TABLES):
+for _name in TABLES:
     setattr(Result, _name, _LazyTable(_name))
 
 
@@ -523,11 +522,10 @@ def _read_table(folder: Path, name: str, columns: Mapping[str, str | list[str]])
     """Read a table with the given column types, from Parquet if present, otherwise from CSV."""
     path = folder / f"{name}.parquet"
     if path.exists():
-        found = read_parquet(path)
+        found, typed = read_parquet(path), _typed
     else:  # As text first: not all versions of pandas parse floats exactly.
         path = path.with_suffix(".csv")
-        found = read_csv(path, dtype=str, keep_default_na=False)
-    typed = _typed if path.suffix == ".parquet" else _parsed
+        found, typed = read_csv(path, dtype=str, keep_default_na=False), _parsed
     if found.columns.tolist() != list(columns):
         raise ValueError(f"{path.name} has the columns {found.columns.tolist()}, not "
                          f"{list(columns)}")

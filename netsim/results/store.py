@@ -21,7 +21,8 @@ import tomli_w
 from netsim._version import __version__
 from netsim.base.lazy import pd
 from netsim.base.tables import check_pyarrow, write_csv, write_parquet
-from netsim.errors import NetsimError, OutputError, UnknownNameError
+from netsim.base.values import as_choice
+from netsim.errors import NetsimError, OutputError
 from netsim.results.lazy_table import LazyTable, chunks_of
 from netsim.results.summary import summarise
 
@@ -59,9 +60,7 @@ class Records(NamedTuple):
 
 def check_format(format: str) -> None:
     """Check before a long run that tables can be written in a format, one of `WRITERS`."""
-    if format not in WRITERS:
-        raise UnknownNameError("format of tables", format, WRITERS)
-    if format == "parquet":
+    if as_choice(format, "format of tables", WRITERS) == "parquet":
         check_pyarrow()
 
 
@@ -128,7 +127,7 @@ def write_records(records: Records, folder: Path, format: str = "csv") -> None:
     for name, table in tables.items():
         if table is not None:
             _write_table(table, folder / f"{name}.{format}")
-            head = next(table.chunks()) if isinstance(table, LazyTable) else table
+            head = next(chunks_of(table))
             columns[name] = {column: _kind(head[column]) for column in head}
     figures = summarise(tables["jobs"], tables["coflows"], tables["gpus"],  # type: ignore[arg-type]
                         run)
@@ -145,8 +144,7 @@ def _write_spec(spec: Mapping[str, Any], folder: Path) -> None:
 
 def _write_table(table: pd.DataFrame | LazyTable, path: Path) -> None:
     """Write a table to a file, in the format of its suffix."""
-    chunks = table.chunks() if isinstance(table, LazyTable) else chunks_of(table)
-    WRITERS[path.suffix.removeprefix(".")](chunks, path)
+    WRITERS[path.suffix.removeprefix(".")](chunks_of(table), path)
 
 
 def _kind(column: pd.Series) -> str | list[str]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import pd
 from netsim.results.lazy_table import LazyTable, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pandas as pd
 
 PERCENTILES = (50, 95, 99)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import pd
 from netsim.errors import InputError
 from netsim.fabric.records import FLOW
 from netsim.jobs.patterns import make_pattern, model_stages
@@ -16,8 +17,6 @@ from netsim.workload import JobSpec, Stage, Workload
 from netsim.workload.job import JobColumns, columns_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from netsim.fabric.clock import CoflowEvent
 
 #: Names of the tables that can be recorded; jobs always are.
@@ -148,6 +147,7 @@ OF_OTHERS: dict[str, Any] = {
     "job": "i8", "iteration": "i8", "stage": object, "valid_s": "f8", "start_s": "f8",
     "end_s": "f8", "bytes": "f8", "why": object}
 
+
 def coflow_rows(which: Mapping[str, Any], sent: Mapping[str, Any]) -> NDArray[Any]:
     """Make rows of ``WITH_WIRE["coflows"]`` of coflows, given as columns.
 
@@ -207,8 +207,6 @@ def flow_rows(coflows: NDArray[Any], sent: Sequence[bytes]) -> NDArray[Any]:
 
 def other_rows(rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Any]) -> pd.DataFrame:
     """Make a table of coflows without rows of their own; `columns` has the kind of each column."""
-    import pandas as pd
-
     values = zip(*rows, strict=True) if rows else [()] * len(columns)
     return pd.DataFrame({name: np.array(list(column), kind) for (name, kind), column
                          in zip(columns.items(), values, strict=True)})
