@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.base.lazy import pd
 from netsim.cli.completion import NETWORK_FILES, WORKLOAD_FILES, listed, named
 from netsim.cli.options import (
     FORMAT,
@@ -22,10 +24,9 @@ from netsim.cli.options import (
     tell_replaced,
     with_plugins,
 )
+from netsim.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from netsim.models import ParallelModel
     from netsim.models.iteration_time import IterationParts
     from netsim.models.mapping import Mapped
@@ -76,7 +77,6 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
     or barrier. Nothing else uses the network. GB/s are 1e9 bytes per second.
     """
     from netsim.base.units import question_units
-    from netsim.errors import InputError
     from netsim.network import read_network
     from netsim.studies.collective_times import collective_times, sizes_between
 
@@ -105,7 +105,6 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
 
 def _options(given: tuple[str, ...]) -> dict[str, Any]:
     from netsim.base.units import parse_value
-    from netsim.errors import InputError
 
     found = {}
     for each in given:
@@ -119,8 +118,6 @@ def _options(given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _print(table: pd.DataFrame) -> None:
-    import math
-
     from netsim.base.units import format_seconds, format_size
     from netsim.cli.tables import print_table
 
@@ -315,7 +312,6 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, gpu: s
 
 def _counts(text: str) -> list[int]:
     from netsim.base.units import is_digits
-    from netsim.errors import InputError
 
     parts = [part.strip() for part in text.split(",")]
     if not all(is_digits(part) and int(part) for part in parts):
@@ -326,7 +322,6 @@ def _counts(text: str) -> list[int]:
 def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_limit: str,
              *, needed: bool) -> Mapped | None:
     """Find the best mapping; None with a note if its solver is missing and was not asked for."""
-    from netsim.errors import MissingExtraError
     from netsim.models.mapping import optimal_mapping
 
     try:
@@ -457,7 +452,6 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, plot: str 
 
     They learn from the groups and users of the first jobs of WORKLOAD, and predict the others.
     """
-    from netsim.errors import InputError
     from netsim.plots.bars import save_plot
     from netsim.predictors import evaluate, make_predictor
     from netsim.simulation.progress import show_progress
@@ -490,8 +484,6 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, plot: str 
 
 def _table(evaluations: list[Evaluation]) -> pd.DataFrame:
     """Make a row for each predictor."""
-    import pandas as pd
-
     names = ("predictor", "trained_on", "unseen", "mae", "within_5_percent", "fit_s", "predict_s")
     return pd.DataFrame([{"jobs": len(each.iterations)} | {name: getattr(each, name)
                                                            for name in names}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.base.files import cache_folder
 from netsim.cli.completion import NETWORK_FILES, WORKLOAD_FILES, named, of_kind
 from netsim.cli.options import (
     FORMAT,
@@ -347,7 +348,6 @@ def warm_up_command(allocators: tuple[str, ...], workers: int | None, quiet: boo
 
     Without names, for all allocators. What was compiled is kept for this version of netsim.
     """
-    from netsim.base.files import cache_folder
     from netsim.studies.warm_up import warm_up
 
     began = time.monotonic()

@@ -24,7 +24,7 @@ from netsim.cli.plot import plot, report
 from netsim.cli.reproduce import reproduce
 from netsim.cli.run import compare, run
 from netsim.cli.sweep import sweep
-from netsim.errors import NetsimError, NetsimWarning, interruption_of
+from netsim.errors import NetsimError, NetsimWarning, causes_of, described, interruption_of
 
 # --- errors of the user's own code ---------------------------------------------------------
 
@@ -40,8 +40,6 @@ def told_by_own_frames(error: BaseException) -> str | None:
 
     None if no frame belongs to such code, so that the error is one of netsim itself.
     """
-    from netsim.errors import causes_of, described
-
     for cause in causes_of(error):  # SimPy raises a copy of it
         own = [(frame, line) for frame, line in traceback.walk_tb(cause.__traceback__)
                if frame.f_globals.get("__name__", "").partition(".")[0] not in _OTHERS]

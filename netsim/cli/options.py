@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.base.display import unwatched
+from netsim.base.files import confined
 from netsim.cli.completion import named, setting_to_one
+from netsim.errors import InputError, OutputError, SpecError
 from netsim.text import visible
 
 if TYPE_CHECKING:
@@ -141,7 +143,6 @@ def with_plugins(plugins: bool, *files: str | None) -> Iterator[None]:
 
     `files` are those that the user names; further files may be read from their folders.
     """
-    from netsim.base.files import confined
     from netsim.base.plugins import without_code
 
     if plugins:
@@ -174,8 +175,6 @@ def tell_replaced(path: str | Path, option: str) -> None:
 
     `option` is the option or argument that names another place.
     """
-    from netsim.errors import OutputError
-
     existing = Path(path)
     try:
         if not existing.is_dir():
@@ -204,7 +203,6 @@ def check_picture_file(path: str | Path, option: str) -> None:
 def seeds_of(given: str) -> int | list[int]:
     """Parse ``--seeds``: a number of seeds, or a list of them."""
     from netsim.base.units import is_digits
-    from netsim.errors import InputError
 
     parts = [part.strip() for part in given.split(",")]
     if not all(is_digits(part, _MOST_DIGITS) for part in parts):
@@ -214,8 +212,6 @@ def seeds_of(given: str) -> int | list[int]:
 
 def split_at_commas(values: str) -> list[str]:
     """Split text at commas, except those within brackets, braces and quotes."""
-    from netsim.errors import SpecError
-
     parts, depth, quote = [""], 0, ""
     for letter in values:
         if quote or letter in "\"'":
@@ -235,7 +231,6 @@ def settings_of(settings: tuple[str, ...], where: str = "", what: str = "a setti
                 ) -> dict[str, Any]:
     """Parse the options of ``--set``, or of another option, which `where` and `what` name."""
     from netsim.base.units import parse_value
-    from netsim.errors import InputError
 
     options = {}
     for setting in settings:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.base.lazy import pd
 from netsim.cli.completion import named
 from netsim.cli.options import EXIT_FAILED, JSON, check_picture_file, echo, echo_json, seeds_of
+from netsim.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from netsim.reproductions.ledger import Paper, Statement
@@ -75,7 +77,6 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, rows: bool,
 
 
 def _paper(name: str) -> Paper:
-    from netsim.errors import UnknownNameError
     from netsim.reproductions import PAPERS
 
     if name not in PAPERS:
@@ -97,8 +98,6 @@ def _print_names(as_json: bool) -> None:
 
 def _print_rows(papers: Mapping[str, Paper], as_json: bool, page: str | None) -> None:
     """Print all statements of papers, with their measured values and verdicts."""
-    import pandas as pd
-
     from netsim.cli.tables import print_table
     from netsim.reproductions.ledger import statements
 
@@ -147,7 +146,6 @@ def _run(name: str, as_json: bool, page: str | None, folder: Path, *, seeds: str
 
 def _keep(name: str, done: Reproduced, trace: str | None) -> Path:
     """Replace the runs that netsim ships; return their file."""
-    from netsim.errors import InputError
     from netsim.reproductions import PAPERS
 
     for paper in PAPERS.values():
@@ -160,8 +158,6 @@ def _keep(name: str, done: Reproduced, trace: str | None) -> Path:
 def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, seeds: str | None,
              trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
     """Run the runs that a statement needs, and print the verdict; return whether a run failed."""
-    from netsim.errors import InputError, UnknownNameError
-
     row: Statement | None = paper.row(identity)
     if row is None:
         raise UnknownNameError(f"row of {paper.name}", identity, [row.id for row in paper.rows])

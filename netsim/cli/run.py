@@ -18,6 +18,7 @@ from netsim.cli.options import (
     prepared,
     split_at_commas,
 )
+from netsim.errors import InputError
 
 
 @click.command()
@@ -60,8 +61,6 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
 
 def _single(kind: str, given: str | None) -> list[str]:
     """Make the override by which a policy replaces that of the file."""
-    from netsim.errors import InputError
-
     if given is None:
         return []
     if len(split_at_commas(given)) > 1:

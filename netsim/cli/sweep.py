@@ -23,6 +23,7 @@ from netsim.cli.options import (
     settings_of,
     split_at_commas,
 )
+from netsim.errors import InputError, SpecError
 
 if TYPE_CHECKING:
     from netsim.experiment_file.ranges import Points, Range
@@ -115,8 +116,6 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
 
 
 def _check_backend(backend: str, dask: str | None, options: tuple[str, ...]) -> None:
-    from netsim.errors import InputError
-
     if backend == "dask" and dask is None:
         raise InputError("--backend dask needs --dask ADDRESS; `dask scheduler` prints it")
     if backend != "dask" and dask is not None:
@@ -127,8 +126,6 @@ def _check_backend(backend: str, dask: str | None, options: tuple[str, ...]) -> 
 
 def _policies(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> dict[str, list[str]]:
     """The policies to vary, by their kind."""
-    from netsim.errors import InputError
-
     if address := next((each for each in schedulers if "://" in each), None):
         raise InputError(f"--scheduler names schedulers of jobs; for the address of Dask's, write "
                          f"--dask {address}")
@@ -142,7 +139,6 @@ def _grid(varied: tuple[str, ...], policies: Mapping[str, list[str]]) -> dict[st
     Policies are varied beside it.
     """
     from netsim.base.units import parse_value
-    from netsim.errors import SpecError
 
     grid: dict[str, Any] = {}
     for setting in varied:
@@ -162,7 +158,6 @@ def _grid(varied: tuple[str, ...], policies: Mapping[str, list[str]]) -> dict[st
 def _range(values: str) -> Range | None:
     """Parse ``LOW..HIGH`` and ``LOW..HIGH:log``; None for anything else, such as a path."""
     from netsim.base.units import parse_value
-    from netsim.errors import InputError
     from netsim.experiment_file.ranges import Range
 
     ends, colon, scale = values.strip().partition(":")

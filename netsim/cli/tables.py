@@ -14,6 +14,7 @@ from netsim.analysis.comparison import Columns, over, print_columns
 from netsim.analysis.intervals import without_intervals
 from netsim.base.units import format_bytes, format_count, format_number, format_seconds
 from netsim.cli.options import echo, echo_pairs
+from netsim.errors import InputError
 from netsim.results.result import shares_links
 from netsim.text import bare_names, visible
 
@@ -77,7 +78,6 @@ def _chosen(kind: str, policy: Mapping[str, Any]) -> Mapping[str, Any]:
     if kind != "execution":
         return policy
     from netsim.engine.registry import EXECUTIONS
-    from netsim.errors import InputError
 
     usual: Mapping[str, Any] = {}
     with suppress(InputError):  # a user-defined execution may need options

@@ -16,7 +16,7 @@ from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.display import draw
 from netsim.base.files import read_text
 from netsim.base.lazy import pd
-from netsim.base.tables import read_csv, read_parquet
+from netsim.base.tables import arrow_table, read_csv, read_parquet
 from netsim.base.units import Quantity, format_count, format_seconds
 from netsim.base.values import known_names
 from netsim.errors import InputError, NotRecordedError
@@ -384,8 +384,6 @@ class Result:
         MissingExtraError
             If pyarrow, of the extra ``parquet``, is not installed.
         """
-        from netsim.base.tables import arrow_table
-
         return {name: arrow_table(getattr(self, name)) for name in self.recorded}
 
     def __repr__(self) -> str:
