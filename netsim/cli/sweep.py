@@ -17,7 +17,6 @@ from netsim.cli.options import (
     echo,
     echo_json,
     find_own_modules,
-    overrides,
     quiet_option,
     seeds_of,
     settings_of,
@@ -84,7 +83,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
     if plugins:
         find_own_modules()
     draft = Draft.read(experiment, plugins=plugins)
-    for setting in overrides(settings, None):
+    for setting in settings:
         draft.override(setting)
     vary = _grid(varied, policies)
     if not varied:

@@ -125,7 +125,8 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = JOBS, longest: 
              for k in range(len(stages))}
     of_stages = {f"stage {k}": look_of(k) for k in range(len(stages))}
     seen |= draw_spans(ax, pd.concat(spans), light | _LOOKS | of_stages, span)
-    seen |= {_PARTS} if seen & {*light} else {*()}
+    if seen & light.keys():
+        seen.add(_PARTS)
     _add_key(ax, stages, seen if stages else seen or {_NONE})
     return ax
 
