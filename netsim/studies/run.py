@@ -52,12 +52,12 @@ def adding_bound(experiment: Experiment) -> Callable[[Result], Result]:
     It also adds the run's total JCT divided by the bound, which is NaN if the run was stopped
     before all jobs had finished. The bound is computed once, for the first result.
     """
-    if experiment.lp_bound is None:
+    slot_s, system, jobs = experiment.lp_bound, experiment.target, experiment.jobs
+    if slot_s is None:
         return lambda result: result
-    system, jobs = experiment.target, experiment.jobs
     assert isinstance(system, EdgeCloud)
     assert isinstance(jobs, EdgeWorkload)
-    bound_of = cache(lambda: lp_bound(system, jobs, slot=experiment.lp_bound))
+    bound_of = cache(lambda: lp_bound(system, jobs, slot=slot_s))
 
     def add(result: Result) -> Result:
         bound, total = bound_of(), float(result.jobs["jct_s"].sum(skipna=False))
