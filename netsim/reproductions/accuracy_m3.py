@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.reading import lines_of, read_bytes
 from netsim.errors import TraceError
 from netsim.network import Packet, Topology, from_networkx
@@ -31,8 +32,6 @@ from netsim.workload import Workload
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Congestion controls by the beginnings of their names in the scenarios.
 _CONTROLS = {"dctcp": "DCTCP", "timely": "TIMELY", "dcqcn": "DCQCN", "hp": "HPCC"}
