@@ -18,6 +18,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import stem_of
 from netsim.base.reading import read_bytes
 from netsim.base.values import as_number
 from netsim.base.xml_tree import Element, parse_xml
@@ -159,7 +160,7 @@ def parse_listing(data: bytes, path: Path) -> Listing:
     for gpu in range(gpus):
         _check_chunks(found[gpu], collective, gpus, chunks)
         blocks |= _blocks(found[gpu], gpu, gpus)
-    made = Listing(path, root.text("name", path.stem), root.text("proto", ""), collective, gpus,
+    made = Listing(path, root.text("name", stem_of(path)), root.text("proto", ""), collective, gpus,
                    chunks, bool(root.whole("inplace", 0, 0)), low, high, scratch, blocks)
     for step in made.steps:
         _check_step(made, step)

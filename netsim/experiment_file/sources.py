@@ -21,7 +21,7 @@ from pydantic import (
 
 from netsim import network as networks
 from netsim import traces
-from netsim.base.files import ready_made_folder
+from netsim.base.files import ready_made_folder, stem_of
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
@@ -90,7 +90,7 @@ class NetworkTable(_SourceTable):
             table.pop("sha256", None)
             if "file" in description:  # of a graph, beside the description
                 description |= pinned(path.parent / description["file"])
-            table = {"name": path.stem} | description | table | {"name": self._built.name}
+            table = {"name": stem_of(path)} | description | table | {"name": self._built.name}
         options = networks.TOPOLOGIES.options(table["kind"])
         full = {"kind": table["kind"]} | _defaults(options) | table
         return {key: value for key, value in full.items()

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.base.files import ready_made_folder, suffix_of
+from netsim.base.files import ready_made_folder, stem_of, suffix_of
 from netsim.base.json_tree import parse_json
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
@@ -175,8 +175,8 @@ def _describe(path: Path) -> dict[str, Any]:
         if isinstance(instance, Mapping) and (
                 "infrastructure" in instance or {"devices", "instances"} <= instance.keys()):
             return {"kind": "infragraph", "file": path}
-        return {"name": path.stem} | _from_instance(instance, path)
-    description = {"name": path.stem} | read_toml(path)
+        return {"name": stem_of(path)} | _from_instance(instance, path)
+    description = {"name": stem_of(path)} | read_toml(path)
     description.pop("description", None)
     if isinstance(description.get("file"), str):
         description["file"] = path.parent / description["file"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from netsim.base.files import suffix_of
+from netsim.base.files import stem_of, suffix_of
 from netsim.base.json_tree import parse_json
 from netsim.base.lazy import nx
 from netsim.base.reading import in_file, read_text
@@ -395,7 +395,7 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
     with in_file(path):
         return from_networkx(parsed, hosts=hosts, capacity=capacity, attribute=attribute,
                              unit=unit, directed=directed, routing=routing, paths=paths,
-                             relay=relay, name=name or str(parsed.name) or path.stem,
+                             relay=relay, name=name or str(parsed.name) or stem_of(path),
                              loopback_uses_ports=loopback_uses_ports)
 
 

@@ -10,7 +10,7 @@ from itertools import permutations, product
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from netsim.base.files import suffix_of
+from netsim.base.files import stem_of, suffix_of
 from netsim.base.json_tree import parse_json
 from netsim.base.limits import check_limit
 from netsim.base.reading import in_file, read_text
@@ -362,6 +362,6 @@ def infragraph(file: str | Path, *, capacity: Quantity | Mapping[str, Quantity] 
     cables = [Cable(number[one], number[other], rate, latency, latency)
               for (one, other), (rate, latency) in made.cables.items()]
     with in_file(path):
-        return cabled(name or str(document.fields.get("name") or path.stem), nodes, len(chosen),
+        return cabled(name or str(document.fields.get("name") or stem_of(path)), nodes, len(chosen),
                       cables, routing=routing, paths=_inside(made, chosen, path) or None,
                       relay=as_flag(relay, "relay"), loopback_uses_ports=loopback_uses_ports)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from netsim.base.arrays import Ints
+from netsim.base.files import stem_of
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
 from netsim.base.units import Quantity, decimal, parse_rate
@@ -372,7 +373,7 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
     inside = _inside(server, servers, **rates)
     with about("servers"):
         check_limit("cables", servers * len(inside.links), where=f"{servers:,} servers")
-    return NcclNetwork(server, inside, servers, name or Path(file).stem, loopback_uses_ports)
+    return NcclNetwork(server, inside, servers, name or stem_of(file), loopback_uses_ports)
 
 
 @dataclass

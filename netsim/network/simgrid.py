@@ -14,6 +14,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import stem_of
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
 from netsim.base.reading import in_file
@@ -500,4 +501,4 @@ def simgrid(file: str | Path, *, name: str | None = None) -> PlatformNetwork:
     path = Path(as_path(file, "file"))
     platform = Platform(path)
     with in_file(path):
-        return PlatformNetwork(name or path.stem, platform)
+        return PlatformNetwork(name or stem_of(path), platform)

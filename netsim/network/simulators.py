@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from netsim.base.files import stem_of
 from netsim.base.limits import check_limit
 from netsim.base.reading import Line, in_file, lines_of
 from netsim.base.units import decimal, is_digits, parse_rate, parse_seconds
@@ -120,7 +121,7 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
              for cable in cables]
     names = [f"{kinds.get(node, 'host')}-{node}" for node in order]
     with in_file(path):
-        return cabled(name or path.stem, names, len(hosts), moved, routing=routing, relay=False,
+        return cabled(name or stem_of(path), names, len(hosts), moved, routing=routing, relay=False,
                       paths=_inside(names, moved, path) or None,
                       loopback_uses_ports=loopback_uses_ports)
 
@@ -286,7 +287,7 @@ def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     path = Path(as_path(file, "file"))
     plan = htsim_tiers(path)
     with in_file(path):
-        made = cabled(name or path.stem, plan.names(), plan.nodes, list(plan.cables()),
+        made = cabled(name or stem_of(path), plan.names(), plan.nodes, list(plan.cables()),
                       routing=routing, relay=False, loopback_uses_ports=loopback_uses_ports,
                       layers=plan.layers())
     made.cables.bisection = plan.bisection()

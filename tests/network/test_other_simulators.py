@@ -372,7 +372,7 @@ def test_in_descriptions_experiments_and_on_the_command_line(written, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["toml", "topo", "json"])
 def test_files_compressed_by_gzip(tmp_path, suffix):
-    """They are told by the suffix before, and their content."""
+    """They are told by the suffix before and their content, and named after the file inside."""
     texts = {"toml": 'kind = "ring"\nhosts = 4\ncapacity = "1Gbps"\n',
              "topo": "Nodes 4\nPodsize 4\nTiers 2\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 2\n"
                      "Radix_Up 2\nDownlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 100\n"
@@ -384,4 +384,5 @@ def test_files_compressed_by_gzip(tmp_path, suffix):
     plain.write_text(texts[suffix])
     packed.write_bytes(gzip.compress(texts[suffix].encode()))
     expected, found = netsim.read_network(plain), netsim.read_network(packed)
-    assert (found.hosts, found.link_names) == (expected.hosts, expected.link_names)
+    assert (found.name, found.hosts, found.link_names) == (
+        expected.name, expected.hosts, expected.link_names)
