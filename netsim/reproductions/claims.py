@@ -69,15 +69,16 @@ class Criterion(NamedTuple):
         ends = [end for end in (low, high) if not math.isnan(end)] or [value]
         return place, min(min(ends) - self.low, self.high - max(ends))
 
-    def __str__(self) -> str:
+    def written(self, percent: bool = False) -> str:
         """Write the criterion in a few signs, as in ``< 1``."""
-        if f"{self.low:g}" == f"{self.high:g}":
-            return f"= {self.low:g}"
+        low, high = (f"{100 * bound:g}%" if percent else f"{bound:g}"
+                     for bound in (self.low, self.high))
+        if low == high:
+            return f"= {low}"
         signs = ("≥", "≤") if self.closed else (">", "<")
-        if math.isinf(self.low) or math.isinf(self.high):
-            return (f"{signs[1]} {self.high:g}" if math.isinf(self.low)
-                    else f"{signs[0]} {self.low:g}")
-        return f"{self.low:g} to {self.high:g}"
+        if math.isinf(self.low):
+            return f"{signs[1]} {high}"
+        return f"{signs[0]} {low}" if math.isinf(self.high) else f"{low} to {high}"
 
 
 def below(bound: float) -> Criterion:

@@ -194,12 +194,12 @@ class Paper(_LedgerTable):
         said = {"statement": f"{row.id}: {row.text}" + (f" ({where})" if where else "")}
         if not row.rule:
             return said | {"verdict": f"{outcome.verdict}: {row.withheld or row.scope}"}
-        rule, reason = row.bounds(row.rule), f". {row.why}" if row.why else ""
+        rule = row.claim.criterion.written(row.claim.percent)
         verdict = outcome.verdict if outcome.verdict == HOLDS else f"**{outcome.verdict}**"
-        if str(rule) == f"= {outcome.shown}":  # it is what it should be: no need to say so twice
-            return said | {"measured": f"{outcome.shown}: {verdict}{reason}"}
-        inside = "" if str(rule)[0] in "<>=≤≥" else "in "
-        return said | {"measured": f"{outcome.shown} {inside}{rule}: {verdict}{reason}"}
+        # What is as it should be is not said twice.
+        needs = "" if rule == f"= {outcome.shown}" else f" (needs {rule})"
+        reason = f". {row.why}" if row.why else ""
+        return said | {"measured": f"{outcome.shown}{needs}: {verdict}{reason}"}
 
     def figure(self, setting: str) -> Axes:
         """Draw the figure of a setting from its kept runs, with the numbers of the paper."""
