@@ -28,7 +28,7 @@ class EDF(Ordered):
     Parameters
     ----------
     work_conservation, decisions
-        As for `netsim.allocators.ordered.SEBF`.
+        As for ``sebf``.
     """
 
     def keys(self, view: FabricView) -> Floats:
@@ -50,10 +50,10 @@ class VarysDeadline(Ordered):
     Parameters
     ----------
     work_conservation : {"maxmin", "greedy", "none"}
-        Allocation of the remaining bandwidth; see `netsim.allocators.ordered.SEBF`. With
+        Allocation of the remaining bandwidth; as for ``sebf``. With
         ``"none"``, coflows that were not admitted never send: stop such a run with ``until``.
     decisions : {"flow", "coflow"}
-        As for `netsim.allocators.ordered.SEBF`. With ``"coflow"`` and greedy backfill, the
+        As for ``sebf``. With ``"coflow"`` and greedy backfill, the
         first coflow gets MADD rates if none is admitted, since some of its flows might otherwise
         never send.
     rejected : {"backfill", "drop"}

@@ -110,7 +110,7 @@ class JobFirst(Allocator):
 
     work_conservation: str = "greedy"
     _order: Standing[Ints] = field(default_factory=Standing, init=False, repr=False,
-                                                compare=False)
+                                   compare=False)
 
     wakes_on: ClassVar[Event] = Event.COFLOW
     by_key: ClassVar[Rule]
@@ -150,7 +150,10 @@ class AaloLBSF(JobFirst):
     Parameters
     ----------
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        Shares of the other jobs; see `serve_first`.
+        What the other n-1 jobs get of their LP rates, in order. ``"greedy"``: as much as fits.
+        ``"capped"``: likewise, up to 1/(n-1). ``"shared_uniform"``: one common share, the largest
+        that fits. ``"none"``: nothing. ``"maxmin"``: as ``"greedy"``, and then the flows of each
+        job share max-min fairly.
     """
 
     by_key: ClassVar[Rule] = least_bytes_sent.base_rule
@@ -170,7 +173,10 @@ class LCCF(JobFirst):
     Parameters
     ----------
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        Shares of the other jobs; see `serve_first`.
+        What the other n-1 jobs get of their LP rates, in order. ``"greedy"``: as much as fits.
+        ``"capped"``: likewise, up to 1/(n-1). ``"shared_uniform"``: one common share, the largest
+        that fits. ``"none"``: nothing. ``"maxmin"``: as ``"greedy"``, and then the flows of each
+        job share max-min fairly.
     """
 
     by_key: ClassVar[Rule] = fewest_completed.base_rule
@@ -197,7 +203,10 @@ class JobSRPT(JobFirst):
         the history of the workload. A job that sends for longer than predicted counts with its
         active coflows only. By default, the sum is known.
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        Shares of the other jobs; see `serve_first`. For a comparison with policies that leave no
+        What the other n-1 jobs get of their LP rates, in order. ``"greedy"``: as much as fits.
+        ``"capped"``: likewise, up to 1/(n-1). ``"shared_uniform"``: one common share, the largest
+        that fits. ``"none"``: nothing. ``"maxmin"``: as ``"greedy"``, and then the flows of each
+        job share max-min fairly. For a comparison with policies that leave no
         link idle, such as those of `netsim.allocators.ordered`, use ``"maxmin"``.
     """
 

@@ -230,7 +230,10 @@ class LPOrder(JobFirst):
     Parameters
     ----------
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        Shares of the jobs after the first; see `netsim.allocators.first.serve_first`.
+        What the other n-1 jobs get of their LP rates, in order. ``"greedy"``: as much as fits.
+        ``"capped"``: likewise, up to 1/(n-1). ``"shared_uniform"``: one common share, the largest
+        that fits. ``"none"``: nothing. ``"maxmin"``: as ``"greedy"``, and then the flows of each
+        job share max-min fairly.
     relaxation : {"jobs", "coflows"}
         What the LP orders. ``"jobs"``: jobs as a whole, each at least its time alone after its
         arrival. ``"coflows"``: also the coflows of all stages and iterations, each at least its

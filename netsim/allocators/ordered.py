@@ -332,7 +332,8 @@ class SEBF(_Sized):
         Allocation of the remaining bandwidth. It is offered to all coflows in order, including
         those without MADD rates. ``"maxmin"``: the flows of a coflow share it max-min fairly.
         ``"greedy"``: the flows take all they can, in list order. ``"none"``: it is not allocated.
-        ``"coflowsim"``: as in CoflowSim, see `netsim.allocators.ordered.refill`.
+        ``"coflowsim"``: as in CoflowSim, each link splits it equally among flows without a rate;
+        then each flow takes all that is left, in order of arrival of coflows.
     decisions : {"flow", "coflow"}
         When rates are decided: whenever a flow ends; or, as in Varys and all public simulators with
         MADD, only when coflows become valid or complete, so that the bandwidth of a flow that has
