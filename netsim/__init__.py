@@ -91,8 +91,7 @@ if TYPE_CHECKING:
         write_coflow_benchmark,
         write_instance,
     )
-    from netsim.workload import History, JobSpec, Stage, Workload
-    from netsim.workload.columns import Flow, Flows
+    from netsim.workload import Flow, Flows, History, JobSpec, Stage, Workload
 
 _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
@@ -101,7 +100,6 @@ _HOME = {
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
     "netsim.analysis.usage": ("edge_utilisation", "gpu_usage"),
     "netsim.cluster": ("Cluster",),
-    "netsim.workload.columns": ("Flow", "Flows"),
     "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
     "netsim.edge.bound": ("LPBound", "lp_bound"),
     "netsim.edge.drawn": ("draw_edge_cloud", "draw_edge_jobs"),
@@ -139,7 +137,7 @@ _HOME = {
     "netsim.studies.warm_up": ("warm_up",),
     "netsim.traces": ("check_trace", "poisson_resample", "read_workload", "write_coflow_benchmark",
                       "write_instance"),
-    "netsim.workload": ("History", "JobSpec", "Stage", "Workload"),
+    "netsim.workload": ("Flow", "Flows", "History", "JobSpec", "Stage", "Workload"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -1,5 +1,16 @@
 """What ranks compute and send in an iteration; a public name for `netsim.workload.operations`."""
 
-from netsim.workload.operations import Operations, Relation, Sending
+from netsim.workload.operations import (
+    COMMUNICATIONS,
+    Communication,
+    Family,
+    Operations,
+    Programs,
+    Relation,
+    Row,
+    Sending,
+    transfer,
+)
 
-__all__ = ["Operations", "Relation", "Sending"]
+__all__ = ["COMMUNICATIONS", "Communication", "Family", "Operations", "Programs", "Relation", "Row",
+           "Sending", "transfer"]

@@ -27,7 +27,7 @@ from tests.pairs import exhaustive
 PACKAGE = Path(netsim.__file__).parent
 
 #: What modules of kernels import for type checkers, for what they raise, and to be found.
-NOT_COMPILED = {"InputError", "Operations", "loading"}
+NOT_COMPILED = {"Bools", "Floats", "InputError", "Ints", "Operations", "loading"}
 
 RUN = """
 import numba, numpy as np

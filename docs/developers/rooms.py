@@ -16,12 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("collectives", "fabric", "allocators", "cluster", "results", "analysis", "reproductions")
 
 #: One box of the lowest layer, for modules that are in no group.
-SMALL = "errors, columns, job, workload, ..."
+SMALL = "errors, text, ties, ..."
 
 #: Groups of rooms, and their colours.
 GROUPS = {
     "ground": ("#d9d9d9", "base"),
-    "what a run is given": ("#fdd49e", "collectives models llm network traces"),
+    "what a run is given": ("#fdd49e", "collectives models workload llm network traces"),
     "fabric, jobs, clusters, edge-clouds": ("#a6cee3", "fabric jobs cluster engine edge"),
     "policies": ("#b2df8a", "allocators predictors placements schedulers"),
     "runs": ("#fb9a99", "simulation gym scripting experiment_file studies reproductions"),

@@ -21,7 +21,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 from netsim.ties import merge_equal
-from netsim.workload.job import IterationProfile
+from netsim.workload import IterationProfile
 
 #: Iterations of the slower one of two jobs, over which their priorities are compared (Section 4.2),
 #: and the most iterations of the faster one.

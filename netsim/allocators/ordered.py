@@ -161,7 +161,7 @@ class Ordered(Allocator):
     decisions: str = "flow"
 
     _order: Standing[Ints] = field(default_factory=Standing, init=False, repr=False,
-                                                compare=False)
+                                   compare=False)
 
     wakes_on: ClassVar[Event] = Event.COFLOW
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats
 from netsim.base.lazy import pd
 from netsim.errors import InputError, UnknownNameError
 
@@ -171,8 +172,7 @@ def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
         raise InputError("there are no runs to take means of")
 
 
-def explained_variance(values: ArrayLike, factors: Sequence[str]
-                       ) -> dict[tuple[str, ...], float]:
+def explained_variance(values: ArrayLike, factors: Sequence[str]) -> dict[tuple[str, ...], float]:
     """Split the variance of a full factorial experiment by factors and their interactions.
 
     Shares are the sums of squares of an analysis of variance over their total: main effects of
@@ -193,7 +193,7 @@ def explained_variance(values: ArrayLike, factors: Sequence[str]
             for which, square in squares.items()}
 
 
-def _mean_square(cube: NDArray[np.float64], which: Sequence[int]) -> float:
+def _mean_square(cube: Floats, which: Sequence[int]) -> float:
     """The mean square of the joint effect of some axes, beyond the effects of fewer of them."""
     effects = cube
     for axis in range(cube.ndim):

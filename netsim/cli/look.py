@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.base.arrays import Floats
 from netsim.base.files import cache_folder
 from netsim.cli.completion import NETWORK_FILES, WORKLOAD_FILES, named, of_kind
 from netsim.cli.options import (
@@ -31,9 +32,6 @@ from netsim.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from netsim.network import Topology
     from netsim.traces import TraceReport
@@ -61,8 +59,7 @@ KINDS = {
 class _Kind(click.Choice[str]):
     """A kind of things; an unknown one is refused like every other unknown name."""
 
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in KINDS:
             raise UnknownNameError("kind", value, KINDS)
         return str(value)
@@ -172,7 +169,7 @@ def _of_wire(network: Topology) -> dict[str, str]:
     return {name: text for name, text in shown.items() if text}
 
 
-def _range(values: NDArray[np.float64], said: Callable[[float], str]) -> str:
+def _range(values: Floats, said: Callable[[float], str]) -> str:
     """Write the range of the links' values."""
     low, high = said(float(values.min())), said(float(values.max()))
     return low if low == high else f"{low} to {high} per link"

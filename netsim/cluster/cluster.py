@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, format_count, parse_rate
@@ -118,7 +118,7 @@ class Cluster:
         """Number of GPUs."""
         return len(self.server_of)
 
-    def hosts_of(self, gpus: NDArray[np.int64]) -> NDArray[np.int64]:
+    def hosts_of(self, gpus: Ints) -> Ints:
         """Return the host of each given GPU: its server, or the GPU itself if hosts are GPUs."""
         return gpus if self.by_gpu else self.server_of[gpus]
 

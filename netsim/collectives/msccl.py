@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.files import stem_of
 from netsim.base.reading import read_bytes
 from netsim.base.values import as_number
@@ -500,7 +500,7 @@ class Program(Schedule):
     listing: Listing | None = None
 
     def sizes(self, nbytes: float, unit: float | None = None,
-              matrix: NDArray[np.float64] | None = None) -> Sizes:
+              matrix: Floats | None = None) -> Sizes:
         """Return the sizes of chunks, all equal and rounded up to a multiple of the unit.
 
         The unit is 1 byte by default.

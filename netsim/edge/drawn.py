@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.streams import stream
 from netsim.base.units import (
     SMALL_SIZE,
@@ -101,15 +101,14 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
                      name=name)
 
 
-def _draw_ps(counts: Sequence[int], likely: NDArray[np.float64], servers: int, seed: int
-             ) -> list[int]:
+def _draw_ps(counts: Sequence[int], likely: Floats, servers: int, seed: int) -> list[int]:
     """Draw the number of PSs of each server."""
     return [counts[int(np.searchsorted(likely, stream(seed, "PSs of an edge server", server
                                                       ).random(), side="right"))]
             for server in range(servers)]
 
 
-def _frequencies(given: object, what: str, things: str) -> tuple[list[int], NDArray[np.float64]]:
+def _frequencies(given: object, what: str, things: str) -> tuple[list[int], Floats]:
     """List the numbers of things of a server, with their cumulative probabilities."""
     if not isinstance(given, Mapping) or not given:
         raise refused(what, f"a table of numbers of {things} to probabilities", given)
@@ -314,5 +313,5 @@ def _scaled_whole(u: float, least: int, most: int) -> int:
     return least + int(u * (most - least + 1))
 
 
-def _scaled_whole_all(u: NDArray[np.float64], least: int, most: int) -> NDArray[np.int64]:
+def _scaled_whole_all(u: Floats, least: int, most: int) -> Ints:
     return least + (u * (most - least + 1)).astype(np.int64)

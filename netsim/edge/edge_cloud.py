@@ -12,8 +12,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.display import draw
 from netsim.base.units import Quantity, format_count, parse_bytes, parse_rate, parse_seconds
@@ -104,16 +104,16 @@ class EdgeCloud:
 
     workers: Sequence[Sequence[Kind]]
     ps: int | Sequence[int | Sequence[Kind | None]] = 1
-    storage: Quantity | Sequence[Quantity] | NDArray[np.float64] = math.inf
+    storage: Quantity | Sequence[Quantity] | Floats = math.inf
     cloud: bool = True
     edge_links: Quantity | Sequence[Quantity] = "10Gbps"
     wan: Quantity = "10Gbps"
     topology: Topology | None = None
     name: str = "edge-cloud"
     types: tuple[Kind, ...] = field(init=False)
-    first: NDArray[np.int64] = field(init=False)
-    server_of: NDArray[np.int64] = field(init=False)
-    type_of: NDArray[np.int64] = field(init=False)
+    first: Ints = field(init=False)
+    server_of: Ints = field(init=False)
+    type_of: Ints = field(init=False)
 
     def __post_init__(self) -> None:
         convert(self, "edge-cloud", name=as_name)
@@ -150,8 +150,7 @@ class EdgeCloud:
                 found.append(_as_kinds(each, of, none=True))
         return tuple(found)
 
-    def _as_array(self, parse: Callable[[Any, str], float], given: Any, what: str
-                  ) -> NDArray[np.float64]:
+    def _as_array(self, parse: Callable[[Any, str], float], given: Any, what: str) -> Floats:
         made = np.array([parse(each, f"{what} of server {server}")
                          for server, each in enumerate(self._one_per_server(given, what))],
                         np.float64)
@@ -190,7 +189,7 @@ class EdgeCloud:
         rates = [*np.asarray(self.edge_links).tolist(), self.wan]
         return big_switch(len(rates) + 1, [*rates, sum(rates)], name=self.name)
 
-    def host_of(self, server: NDArray[np.int64]) -> NDArray[np.int64]:
+    def host_of(self, server: Ints) -> Ints:
         """Return the hosts of servers, where -1 stands for the cloud."""
         return np.where(server < 0, self.servers, server)
 
@@ -220,7 +219,7 @@ class EdgeCloud:
         return len(self.server_of)
 
     @property
-    def capacity(self) -> NDArray[np.float64]:
+    def capacity(self) -> Floats:
         """`storage` as an array of shape (servers,), in bytes; typed for static checking."""
         return np.asarray(self.storage, np.float64)
 
@@ -229,7 +228,7 @@ class EdgeCloud:
         """`ps` as the types of the PSs of each server; typed for static checking."""
         return cast(tuple[tuple[Kind | None, ...], ...], self.ps)
 
-    def of_type(self, kind: Kind) -> NDArray[np.int64]:
+    def of_type(self, kind: Kind) -> Ints:
         """Return the workers of a type, in order of (server, worker)."""
         if kind not in self.types:
             return np.array([], np.int64)
@@ -430,7 +429,7 @@ class EdgeJob:
         """The most workers that schedulers of whole jobs give to the job: min(k, D)."""
         return self.chunks if self.gang is None else min(self.gang, self.chunks)
 
-    def delays(self, servers: int) -> NDArray[np.float64]:
+    def delays(self, servers: int) -> Floats:
         """Return the upload delay to each of `servers` edge servers, in seconds.
 
         Raises

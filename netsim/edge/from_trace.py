@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.plugins import parse_policy
 from netsim.base.streams import stream
 from netsim.base.units import Quantity, parse_seconds
@@ -134,7 +134,7 @@ def _read(file: str | os.PathLike[str], trace: str | Mapping[str, Any]) -> Clust
 
 
 def _kept(read: ClusterJobs, limit: int | None, sample: int | None, max_gpus: int | None,
-          seed: int) -> NDArray[np.int64]:
+          seed: int) -> Ints:
     """Find the positions of the jobs to keep, in order of arrival."""
     as_count = optional(partial(as_whole, least=1))
     limit, sample = as_count(limit, "limit"), as_count(sample, "sample")
@@ -151,8 +151,7 @@ def _kept(read: ClusterJobs, limit: int | None, sample: int | None, max_gpus: in
     return kept[np.sort(stream(seed, "jobs of a trace").permutation(len(kept))[:sample])]
 
 
-def _arrivals(submit_s: NDArray[np.float64], scale: float, span: Quantity | None
-              ) -> NDArray[np.float64]:
+def _arrivals(submit_s: Floats, scale: float, span: Quantity | None) -> Floats:
     """Scale submission times to arrival times, both in seconds."""
     scale = as_number(scale, "arrival_scale", least=0, most=1e15)
     if span is None:

@@ -25,7 +25,7 @@ from netsim.fabric.kernels.proportional import SharedLinks, new_shared_links
 from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.records import COFLOW, JOB, NO_COFLOWS, WAITED, FlowRows
 from netsim.fabric.routed_coflow import FlowArrays, RoutedCoflow, WithoutProcess
-from netsim.workload.job import IterationProfile
+from netsim.workload import IterationProfile
 
 # --- engines, kept between decisions -------------------------------------------------------
 _arrays_of_copy, _update, _add_coflows, _flush_rows = map(Direct, (

@@ -593,6 +593,10 @@ def _unknown(size: int, kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 # --- a Python policy, ahead of the clock ---------------------------------------------------
+#: In place of the rule of a policy that is asked in Python; it is never called.
+_NO_RULE = Rule(rule)
+
+
 class AheadRunner(RuleRunner):
     """Stores the answers of a Python policy where the event loop expects those of a compiled rule.
 
@@ -600,7 +604,7 @@ class AheadRunner(RuleRunner):
     """
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
-        super().__init__(Rule(rule), table)  # which is never called
+        super().__init__(_NO_RULE, table)
         self._ask = ask
         #: An answer that does not keep coflows in step, so that the event loop must stop.
         self.pending: Allocation | None = None

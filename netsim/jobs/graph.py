@@ -21,9 +21,8 @@ from netsim.fabric.graphs import OperationRows
 from netsim.fabric.records import OPERATION
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.longest_path import longest_path
-from netsim.workload import Stage
-from netsim.workload.job import IterationProfile
-from netsim.workload.operations import Operations, Programs, Relation
+from netsim.workload import IterationProfile, Operations, Relation, Stage
+from netsim.workload.operations import Programs
 
 if TYPE_CHECKING:
     from netsim.fabric.clock import CoflowEvent
@@ -273,7 +272,7 @@ class OperationLists:
     children_next: list[list[int]]  #: and in the next iteration
     blockers: list[int]  #: how many operations each one waits for
     blockers_first: list[int]  #: without those of the previous iteration
-    #: The operations whose ``until`` each one is; see `netsim.workload.operations.Operations`.
+    #: The operations whose ``until`` each one is; see `netsim.operations.Operations`.
     holders: dict[int, list[int]]
     held: frozenset[int]  #: all operations in `holders`
     turn: list[int]  #: a number for a computation's rank and stream; else -1

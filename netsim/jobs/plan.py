@@ -26,10 +26,9 @@ from netsim.jobs.graph import Dag, OperationGraph, StageGraph, alone, alone_s
 from netsim.jobs.longest_path import longest_path
 from netsim.jobs.patterns import is_ranked_pattern, make_pattern, model_stages
 from netsim.network import Topology
-from netsim.workload import JobSpec, Stage, Workload
-from netsim.workload.columns import Flows
-from netsim.workload.job import IterationProfile, JobColumns, is_ranked
-from netsim.workload.operations import Operations, Programs, Sending
+from netsim.workload import Flows, IterationProfile, JobSpec, Operations, Sending, Stage, Workload
+from netsim.workload.job import JobColumns, is_ranked
+from netsim.workload.operations import Programs
 
 
 # --- operations ----------------------------------------------------------------------------

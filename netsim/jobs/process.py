@@ -26,8 +26,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import OperationGraph, OperationLists, Progress, StageGraph
 from netsim.jobs.plan import JobPlan, has_operations
 from netsim.network import Topology
-from netsim.workload import JobSpec, Stage
-from netsim.workload.operations import Operations
+from netsim.workload import JobSpec, Operations, Stage
 
 #: An iteration, and a stage or an operation of it.
 _At = tuple[int, int]
@@ -518,7 +517,7 @@ class StageProcess(JobProcess):
 
 
 class OperationProcess(JobProcess):
-    """Runs a job operation by operation; see `netsim.workload.operations.Operations`.
+    """Runs a job operation by operation; see `netsim.operations.Operations`.
 
     An operation begins when all that it waits for is complete; a computation also waits for its
     turn on its rank's stream.

@@ -19,8 +19,8 @@ from netsim.llm.experts import LayerTokens, tokens_of, totals
 from netsim.llm.rank_program import RankStep, TokensOf, rank_program
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
-from netsim.workload import JobSpec
-from netsim.workload.operations import Family, Operations, Programs, Row
+from netsim.workload import JobSpec, Operations
+from netsim.workload.operations import Family, Programs, Row
 
 
 # --- groups of ranks -----------------------------------------------------------------------

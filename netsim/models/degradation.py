@@ -16,8 +16,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netsim.base.arrays import Floats
 from netsim.base.plugins import Registry, parse_policy
 from netsim.base.values import about, as_number, as_share, check_options
 from netsim.errors import InputError, NetsimError
@@ -98,7 +99,7 @@ class Slowdown:
             self._name, self._f = _function_of(degradation, alpha)
             self._table = self._tabulated(_CONTENDERS)
 
-    def __call__(self, contenders: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, contenders: ArrayLike) -> Floats:
         """Look up f for arrays of whole numbers of contenders, each at least 1."""
         wanted = np.asarray(contenders, np.int64)
         most = int(wanted.max(initial=0))
@@ -106,7 +107,7 @@ class Slowdown:
             self._table = self._tabulated(2 * most)
         return self._table[wanted]
 
-    def _tabulated(self, most: int) -> NDArray[np.float64]:
+    def _tabulated(self, most: int) -> Floats:
         """Tabulate f for 0 (NaN, as nobody asks) to `most` contenders, after checking it."""
         k = [float(max(self._k_min, self._xi1 * n)) for n in range(1, most + 1)]
         found = {each: self._at(each) for each in sorted({1.0, *k})}

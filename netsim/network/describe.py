@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools
 from netsim.base.lazy import nx
 from netsim.errors import InputError
 from netsim.network.routing import reach
@@ -86,7 +86,7 @@ def bisection_bandwidth(network: Topology) -> tuple[float, str]:
     return min(_flow(network, senders) for senders in _splits(network)), BOUND
 
 
-def _splits(network: Topology) -> Iterator[NDArray[np.bool_]]:
+def _splits(network: Topology) -> Iterator[Bools]:
     """Yield masks of the hosts that send, for splits whose cuts are likely to be small."""
     half, numbers = network.hosts // 2, np.arange(network.hosts)
     yield numbers < half
@@ -98,7 +98,7 @@ def _splits(network: Topology) -> Iterator[NDArray[np.bool_]]:
     yield np.isin(numbers, nearest[:half])
 
 
-def _flow(network: Topology, senders: NDArray[np.bool_]) -> float:
+def _flow(network: Topology, senders: Bools) -> float:
     """Compute the maximum flow from some hosts to all others, in bytes/s."""
     flows = nx.DiGraph()
     source, sink = object(), object()

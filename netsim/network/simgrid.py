@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.files import stem_of
 from netsim.base.lazy import nx
 from netsim.base.limits import check_limit
@@ -434,8 +434,7 @@ class PlatformNetwork(Topology):
         self._platform = platform
         self._known: dict[tuple[int, int], list[int]] = {}
 
-    def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
-               ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
         """Return the route that the platform gives to each flow; see `Topology.routes`."""
         src, dst = (np.asarray(each, np.int64) for each in (src, dst))
         self._check_range(src, dst)

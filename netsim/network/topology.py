@@ -318,10 +318,8 @@ class Topology:
                 raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
                                  f"the hosts 0 to {self.hosts - 1}")
 
-    def wire_bytes(self, nbytes: Floats, src: Ints,
-                   dst: Ints, key: Ints, ptr: Ints,
-                   links: Ints, messages: Ints | int = 1
-                   ) -> Floats:
+    def wire_bytes(self, nbytes: Floats, src: Ints, dst: Ints, key: Ints, ptr: Ints, links: Ints,
+                   messages: Ints | int = 1) -> Floats:
         """Return the bytes on the wire of flows, given their payload and the paths from `routes`.
 
         The array has shape (flows,). `messages` counts the messages of each flow. Paths are the

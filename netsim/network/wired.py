@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.files import read_text
 from netsim.base.units import LONG_LATENCY, parse_bytes, parse_seconds
 from netsim.base.values import about, as_choice, as_share, check_options, known_names, refused
@@ -154,7 +154,7 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
 
 
 def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = ()
-             ) -> list[tuple[NDArray[np.int64], Any, str]]:
+             ) -> list[tuple[Ints, Any, str]]:
     """Return, for each value, its cables, the value, and its name in errors.
 
     A cable can be given by its own name, and by that of its trunk.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netsim.analysis.comparison import LOWER_BOUND
+from netsim.base.arrays import Floats
 from netsim.base.files import atomic_write
 from netsim.errors import InputError, OutputError
 from netsim.plots.means import long_form, name_of, name_values
@@ -167,8 +167,7 @@ def _draw(ax: Axes, bar: Any, base: int, unit: float, style: Mapping[str, Any]) 
         textcoords="offset points", va="center", fontsize=6.5, color=INK))
 
 
-def _set_scale(ax: Axes, last: float, metric: str, base: int, ends: NDArray[np.float64],
-               room: float) -> None:
+def _set_scale(ax: Axes, last: float, metric: str, base: int, ends: Floats, room: float) -> None:
     """Set the scale of both axes, the ticks and the frame, with room for texts beside bars.
 
     A logarithmic axis begins at 1 or, with a line at 1, at the least ratio below 1.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netsim.analysis.coflows import ALL, CLASSES, by_class
 from netsim.analysis.comparison import LOWER_BOUND
+from netsim.base.arrays import Floats
 from netsim.base.units import Quantity, format_count
 from netsim.errors import InputError
 from netsim.plots.style import (
@@ -166,7 +166,7 @@ def _class_bars(ax: Axes | None, bars: pd.DataFrame, counts: Mapping[Any, int],
     return ax, places
 
 
-def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
+def _finish(ax: Axes, ends: Floats, name: str) -> None:
     """Set a logarithmic x axis that includes 1, with a little room beside bars."""
     low, high = min(ends.min(), 1), max(ends.max(), 1)
     room = max(high / low, 1.5) ** _BESIDE

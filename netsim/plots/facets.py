@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.units import format_count
 from netsim.errors import InputError
 from netsim.plots.bars import bars_of, draw_bars
@@ -276,7 +276,7 @@ def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given
                          + "; axes differ" * apart)
 
 
-def _spans(pools: Sequence[Sequence[NDArray[np.float64]]]) -> list[tuple[float, float]]:
+def _spans(pools: Sequence[Sequence[Floats]]) -> list[tuple[float, float]]:
     """Choose the limits of the logarithmic axis of each panel, given the times that it shows.
 
     All have the same unless this leaves half of a panel empty.
@@ -385,8 +385,7 @@ def _counts(table: pd.DataFrame, keys: Sequence[str]) -> dict[str, int]:
     return {key: table[key].nunique(dropna=False) for key in keys}
 
 
-def _of_panels(roles: Sequence[str], given: Mapping[str, str | None], ax: Axes | None
-               ) -> list[str]:
+def _of_panels(roles: Sequence[str], given: Mapping[str, str | None], ax: Axes | None) -> list[str]:
     """Drop the roles that need several panels if axes are given; none may have been chosen."""
     if ax is None:
         return list(roles)

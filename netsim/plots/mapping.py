@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.plots.style import (
     COLOURS,
     GREY,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: The number of GPUs of each server (row) that work on each stage (column), and the seconds per
 #: server of each part of the servers' bars, by name.
-Panel = tuple[NDArray[np.int64], Mapping[str, NDArray[np.float64]]]
+Panel = tuple[Ints, Mapping[str, Floats]]
 
 _ROW_IN, _WIDTH_IN = 0.19, 7.0
 
@@ -54,12 +54,12 @@ def mapping_picture(panels: Mapping[str, Panel], gpus: int) -> Axes:
     return first
 
 
-def _longest(times: Mapping[str, NDArray[np.float64]]) -> float:
+def _longest(times: Mapping[str, Floats]) -> float:
     """The length of the longest bar in seconds; positive, to be the limit of an axis."""
     return max(1e-9, float(sum(times.values()).max()))  # type: ignore[union-attr]
 
 
-def _draw_gpus(ax: Axes, placement: NDArray[np.int64], gpus: int) -> None:
+def _draw_gpus(ax: Axes, placement: Ints, gpus: int) -> None:
     """Draw a row of squares per server; GPUs of the job are coloured by stage."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
@@ -97,7 +97,7 @@ def _colours(stages: int) -> list[Any]:
     return [tuple(colormaps["viridis"](stage / (stages - 1))) for stage in range(stages)]
 
 
-def _draw_times(ax: Axes, times: Mapping[str, NDArray[np.float64]], longest: float) -> None:
+def _draw_times(ax: Axes, times: Mapping[str, Floats], longest: float) -> None:
     """Draw a stacked bar of times per server."""
     left: Any = 0.0
     for (name, seconds), tone in zip(times.items(), ("#555555", "#aaaaaa", "#D55E00"),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netsim.analysis.intervals import RATIOS
+from netsim.base.arrays import Floats
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots.style import (
     INK,
@@ -146,7 +146,7 @@ def _whiskers_meet(lines: Sequence[pd.DataFrame]) -> bool:
     return False
 
 
-def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], look: Look, label: str,
+def _draw_line(ax: Axes, own: pd.DataFrame, places: Floats, look: Look, label: str,
                *, joined: bool) -> list[Artist]:
     """Draw a line through the means, with error bars or a band if there are intervals."""
     order = np.argsort(places, kind="stable")

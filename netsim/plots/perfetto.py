@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from netsim.analysis.links import load_of
 from netsim.analysis.usage import gpu_usage, worker_usage
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.files import atomic_write
 from netsim.base.values import known_names
 from netsim.errors import InputError, NetsimWarning
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from netsim.workload import Workload
 
 
-def microseconds(times: NDArray[np.int64]) -> list[Any]:
+def microseconds(times: Ints) -> list[Any]:
     """Convert whole nanoseconds to microseconds that a viewer converts back without loss.
 
     Perfetto multiplies by 1000 and truncates. The nearest float would sometimes give a nanosecond
@@ -79,7 +80,7 @@ def link_rates(result: Result, most_links: int, most_changes: int) -> LinkRates:
     The rates are empty if links were not recorded. After about `most_changes` changes, all changes
     from one instant on are left out.
     """
-    carried: NDArray[np.float64] = np.zeros(0)
+    carried: Floats = np.zeros(0)
     names: Sequence[str] = ()
     for chunk in chunks_of(table_of(result, "links")):
         names = list(chunk["link"].cat.categories)
@@ -111,7 +112,7 @@ def counters_of(result: Result) -> tuple[list[str], NDArray[np.void]]:
     return [*names.values()], changes[np.lexsort((changes["counter"], changes["at"]))]
 
 
-def _changes(result: Result, place: NDArray[np.int64], links: int, most_changes: int
+def _changes(result: Result, place: Ints, links: int, most_changes: int
              ) -> tuple[NDArray[np.void], int | None]:
     """Find the changes of the chosen links, and the instant at which they are cut off, if any."""
     last = np.zeros(links, _ROW)
@@ -131,7 +132,7 @@ def _changes(result: Result, place: NDArray[np.int64], links: int, most_changes:
     return (changes if until is None else changes[changes["at"] < until]), until
 
 
-def _rows(chunk: pd.DataFrame, place: NDArray[np.int64]) -> NDArray[np.void]:
+def _rows(chunk: pd.DataFrame, place: Ints) -> NDArray[np.void]:
     """Select the rows of links that are shown and that last at least a nanosecond."""
     link = place[chunk["link"].cat.codes.to_numpy()]
     rows = np.empty(len(chunk), _ROW)
@@ -153,8 +154,7 @@ def _between(rows: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.void]
     return np.concatenate((stops, starts)), rows[np.append(~same, True)]
 
 
-def _change(at: NDArray[np.int64], counter: NDArray[np.int64] | int, value: NDArray[np.float64]
-            ) -> NDArray[np.void]:
+def _change(at: Ints, counter: Ints | int, value: Floats) -> NDArray[np.void]:
     """Build an array of CHANGE from its columns."""
     changes = np.empty(len(at), CHANGE)
     changes["at"], changes["counter"], changes["value"] = at, counter, value
@@ -392,7 +392,7 @@ class _Timeline:
                        "args": {unit: value}}
 
 
-def _tracks(spans: Spans, first: int) -> tuple[NDArray[np.int64], int]:
+def _tracks(spans: Spans, first: int) -> tuple[Ints, int]:
     """Number the track of each span, and the first one after all; owners have as many as lanes."""
     owner, lane = (spans.table[name].to_numpy() for name in ("owner", "lane"))
     lanes = np.zeros(len(spans.owners), np.int64)
@@ -401,7 +401,7 @@ def _tracks(spans: Spans, first: int) -> tuple[NDArray[np.int64], int]:
     return (ends - lanes)[owner] + lane, first + int(lanes.sum())
 
 
-def _lanes(group: int, spans: Spans, tracks: NDArray[np.int64]) -> Iterator[Json]:
+def _lanes(group: int, spans: Spans, tracks: Ints) -> Iterator[Json]:
     """Yield the events that name and order the tracks of a group."""
     opens = spans.table["opens"].to_numpy()
     for owner, lane, track in zip(*(spans.table.loc[opens, name].tolist()
@@ -412,7 +412,7 @@ def _lanes(group: int, spans: Spans, tracks: NDArray[np.int64]) -> Iterator[Json
         yield _named("thread_sort_index", group, track, sort_index=track)
 
 
-def _slices(group: int, spans: Spans, tracks: NDArray[np.int64]) -> Iterator[Json]:
+def _slices(group: int, spans: Spans, tracks: Ints) -> Iterator[Json]:
     """Yield an event per span."""
     table = spans.table
     start, stop = (table[name].to_numpy() for name in ("start", "stop"))
@@ -456,8 +456,8 @@ def _first_decisions(result: Result, most: int) -> pd.DataFrame:
     return pd.concat(parts or [pd.DataFrame({"time_s": np.zeros(0)})], ignore_index=True)
 
 
-def _earliest(kinds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], room: int,
-              until: int | None) -> tuple[list[NDArray[np.bool_]], int | None]:
+def _earliest(kinds: Sequence[tuple[Ints, Ints]], room: int,
+              until: int | None) -> tuple[list[Bools], int | None]:
     """Select the earliest events of several kinds that there is room for.
 
     Each kind has the instants of its events, and the room that each of them takes. Return masks of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim.analysis.usage import (
     STATES,
@@ -28,6 +28,7 @@ from netsim.analysis.usage import (
     segments_of,
     suspended,
 )
+from netsim.base.arrays import Floats, Ints
 from netsim.plots.style import (
     COLOURS,
     add_legend,
@@ -98,7 +99,7 @@ def known(row: Mapping[Any, Any]) -> dict[str, Any]:
             if not isinstance(value, float) or np.isfinite(value)}
 
 
-def nanoseconds(seconds: ArrayLike) -> NDArray[np.int64]:
+def nanoseconds(seconds: ArrayLike) -> Ints:
     """Convert times from seconds to whole nanoseconds."""
     return np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64)
 
@@ -185,11 +186,11 @@ def _parts(spans: pd.DataFrame, coflows: pd.DataFrame) -> Iterator[pd.DataFrame]
         yield part[stop > start]
 
 
-def _places(result: Result, jobs: pd.Series) -> NDArray[np.int64]:
+def _places(result: Result, jobs: pd.Series) -> Ints:
     """The indices of jobs in the table of jobs."""
     ids = result.jobs["job"].to_numpy()
     order = np.argsort(ids)
-    found: NDArray[np.int64] = order[np.searchsorted(ids, jobs.to_numpy(), sorter=order)]
+    found: Ints = order[np.searchsorted(ids, jobs.to_numpy(), sorter=order)]
     return found
 
 
@@ -273,7 +274,7 @@ def gpu_spans(result: Result, most: int) -> Spans:
     return Spans(table.head(most), names, f"times that jobs held {noun}", total)
 
 
-def _on_workers(result: Result) -> tuple[pd.DataFrame, NDArray[np.int64], list[str]]:
+def _on_workers(result: Result) -> tuple[pd.DataFrame, Ints, list[str]]:
     """The training on the workers of an edge-cloud, or the jobs that hold them, with the owners."""
     held = held_workers(result)
     if held is None:
@@ -290,7 +291,7 @@ def _on_workers(result: Result) -> tuple[pd.DataFrame, NDArray[np.int64], list[s
     return held, owner, names
 
 
-def _on_gpus(result: Result) -> tuple[pd.DataFrame, NDArray[np.int64], list[str]]:
+def _on_gpus(result: Result) -> tuple[pd.DataFrame, Ints, list[str]]:
     """The jobs on GPUs, or on servers with ``gpus`` if GPUs are too many, with the owners."""
     held, per_server = held_gpus(result), gpus_per_server(result)
     held = held[held["end_s"] > held["start_s"]]
@@ -305,7 +306,7 @@ def _on_gpus(result: Result) -> tuple[pd.DataFrame, NDArray[np.int64], list[str]
         for gpu in range(count)]
 
 
-def _owners(name: str, *numbers: pd.Series) -> tuple[NDArray[np.int64], list[str]]:
+def _owners(name: str, *numbers: pd.Series) -> tuple[Ints, list[str]]:
     """The index of each row's owner, given the numbers that make it up, and the owners' names."""
     found, owner = np.unique(np.stack(numbers), axis=1, return_inverse=True)
     return owner.ravel(), [name.format(*each) for each in found.T.tolist()]
@@ -341,15 +342,15 @@ def on_lanes(spans: pd.DataFrame, most: int | None = None) -> pd.DataFrame:
         dict.fromkeys(names[:3], np.int64) | {"opens": bool}))
 
 
-def lanes_of(begin: pd.Series, end: pd.Series) -> NDArray[np.int64]:
+def lanes_of(begin: pd.Series, end: pd.Series) -> Ints:
     """The lane of each span of one row; simultaneous ones have lanes of their own."""
     spans = _table(np.zeros(len(begin)), begin, end, thing=np.arange(len(begin)))
-    found: NDArray[np.int64] = on_lanes(spans).sort_values("thing")["lane"].to_numpy()
+    found: Ints = on_lanes(spans).sort_values("thing")["lane"].to_numpy()
     return found
 
 
-def time_within(begin: ArrayLike, end: ArrayLike, edges: NDArray[np.float64], rows: Any = 0,
-                count: int = 1, weight: Any = 1.0) -> NDArray[np.float64]:
+def time_within(begin: ArrayLike, end: ArrayLike, edges: Floats, rows: Any = 0,
+                count: int = 1, weight: Any = 1.0) -> Floats:
     """Sum the seconds of spans in each interval between edges, by row, times their weight.
 
     The result has shape (count, intervals).
@@ -445,7 +446,7 @@ def draw_spans(ax: Axes, spans: pd.DataFrame, looks: Mapping[str, Mapping[str, A
     return found
 
 
-def _merged(spans: pd.DataFrame, least: float, seen: float) -> NDArray[np.float64]:
+def _merged(spans: pd.DataFrame, least: float, seen: float) -> Floats:
     """Merge bars of a kind that are too close in their row: begin, end, low and high of each."""
     found: list[list[float]] = []
     for bar in spans.sort_values(["low", "begin"], kind="stable")[

@@ -11,8 +11,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.units import format_bytes, format_seconds
 from netsim.errors import InputError, MissingExtraError
 from netsim.text import named, visible
@@ -281,7 +281,7 @@ def uncover(ax: Axes) -> None:
         line.set_linewidth(line.get_linewidth() + _WIDER * min(above, 3))
 
 
-def _covers(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> bool:
+def _covers(upper: Floats, lower: Floats) -> bool:
     """Whether a line hides another one; both are points in order of x, of shape (points, 2)."""
     if len(upper) < 2 or len(lower) < 2:
         return False
@@ -545,8 +545,7 @@ def log_seconds(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def fitting(axis: Axis, labels: Mapping[float, str], *, within: bool = False
-            ) -> dict[float, str]:
+def fitting(axis: Axis, labels: Mapping[float, str], *, within: bool = False) -> dict[float, str]:
     """Select the labels of an axis that have room, by their places; earlier ones take precedence.
 
     The limits and the scale of the axis must be final. If `within`, labels stay within their panel

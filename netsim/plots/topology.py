@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.units import format_rate
 from netsim.network.describe import host_layers
 from netsim.plots.style import (
@@ -185,7 +185,7 @@ def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], counts: Mapping[Any, int
     return ax
 
 
-def _apart(places: NDArray[np.float64], least: float, end: float) -> list[float]:
+def _apart(places: Floats, least: float, end: float) -> list[float]:
     """Move places apart, in order and as little as possible, so that neighbours are `least` apart.
 
     None is moved beyond `end`.

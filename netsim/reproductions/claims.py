@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netsim.analysis.intervals import (
     geometric_interval,
@@ -18,6 +17,7 @@ from netsim.analysis.intervals import (
     of_whole_runs,
     sides_of_one,
 )
+from netsim.base.arrays import Floats
 from netsim.errors import InputError, UnknownNameError
 
 # --- rules of verdicts ---------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Runs:
 
     def __init__(self, table: pd.DataFrame) -> None:
         self._table = table
-        self._cubes: dict[str, tuple[list[int], NDArray[np.float64]]] = {}
+        self._cubes: dict[str, tuple[list[int], Floats]] = {}
 
     def of(self, metric: str = "jct_total_s", **where: Any) -> pd.Series:
         """The metric of the selected run of each seed; NaN if that run was stopped.
@@ -170,7 +170,7 @@ class Runs:
         return values
 
     def cube(self, metric: str, axes: Mapping[str, Sequence[Any]], **where: Any
-             ) -> tuple[list[int], NDArray[np.float64]]:
+             ) -> tuple[list[int], Floats]:
         """The seeds, and a metric of all combinations of values of some columns; see `of`.
 
         The array has an axis for seeds and one for each column. A value is NaN if there is no such
@@ -182,7 +182,7 @@ class Runs:
         return self._cubes[key]
 
     def _cube(self, metric: str, axes: Mapping[str, Sequence[Any]], where: Mapping[str, Any]
-              ) -> tuple[list[int], NDArray[np.float64]]:
+              ) -> tuple[list[int], Floats]:
         rows = self.rows(**where)
         seeds = rows["seed"].unique().tolist()
         keys = pd.MultiIndex.from_product([seeds, *axes.values()], names=["seed", *axes])

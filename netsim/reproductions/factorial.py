@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netsim.analysis.intervals import explained_variance
+from netsim.base.arrays import Floats
 from netsim.reproductions.claims import SHARE, Claim, Runs, above
 
 
@@ -24,7 +24,7 @@ class Factorial:
     where: Mapping[str, Any]  #: columns and values that select the condition
     metric: str = "jct_mean_s"  #: column of a time; less is better
 
-    def logs(self, runs: Runs) -> tuple[list[int], NDArray[np.float64]]:
+    def logs(self, runs: Runs) -> tuple[list[int], Floats]:
         """The seeds and the logarithms, with an axis for seeds and one for each layer."""
         seeds, values = runs.cube(self.metric, self.layers, **self.where)
         return seeds, np.log(values)
@@ -95,16 +95,16 @@ class Factorial:
         return pd.Series(np.exp(own[:, choice, 0] - others.min(axis=1)), seeds)
 
 
-def _means(logs: NDArray[np.float64], names: Sequence[str], layer: str) -> NDArray[np.float64]:
+def _means(logs: Floats, names: Sequence[str], layer: str) -> Floats:
     """Average over all layers but one; the result has shape (seeds, choices)."""
     rest = tuple(1 + axis for axis, name in enumerate(names) if name != layer)
-    means: NDArray[np.float64] = logs.mean(axis=rest)
+    means: Floats = logs.mean(axis=rest)
     return means
 
 
-def _range_ratio(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _range_ratio(logs: Floats) -> Floats:
     """Divide the largest by the smallest value of each row, given logarithms."""
-    ratios: NDArray[np.float64] = np.exp(np.ptp(logs, axis=1))
+    ratios: Floats = np.exp(np.ptp(logs, axis=1))
     return ratios
 
 

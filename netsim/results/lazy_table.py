@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.lazy import pd
 from netsim.errors import OutputError
 
@@ -92,7 +93,7 @@ class SpillingTable:
         self._written[-1] = self._own, self._own.rows
         self._recent, self._recent_bytes = [], 0
 
-    def take(self, which: slice | NDArray[np.int64]) -> NDArray[Any]:
+    def take(self, which: slice | Ints) -> NDArray[Any]:
         """Return rows by their indices, or by a slice of step 1.
 
         Take a limited number of rows at a time, because files are mapped into memory meanwhile.
@@ -187,7 +188,7 @@ class LazyTable:
         self._derived = derived or {}
         self._converted = converted or {}
         self._beside = beside or {}
-        self._order: NDArray[np.int64] | None = None
+        self._order: Ints | None = None
         self._sort_by = sort_by
 
     @property
@@ -219,7 +220,7 @@ class LazyTable:
         """Make the derived columns."""
         return {name: made(columns) for name, made in self._derived.items()}
 
-    def _places(self, first: int) -> slice | NDArray[np.int64]:
+    def _places(self, first: int) -> slice | Ints:
         """The rows of a chunk, in the order of the table."""
         if not self._sort_by:
             return slice(first, first + _CHUNK)

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.lazy import pd
 from netsim.base.values import as_choice, as_collection
 from netsim.fabric.flow_table import FlowTable
@@ -53,7 +54,7 @@ class LinkRecorder:
         self._noted_by_policy: list[dict[str, float]] = []
         if "decisions" in self._rows:
             self._notes = SpilledNotes()
-        self._moves: list[tuple[float, float, NDArray[np.float64]]] = []
+        self._moves: list[tuple[float, float, Floats]] = []
         self._most_moves = max(MOST_NOTED // max(network.links, 1), 1)
 
     @property
@@ -92,7 +93,7 @@ class LinkRecorder:
             if len(self._decisions) == _MOST_DECISIONS:
                 self._pack_decisions()
 
-    def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
+    def moved(self, start: float, now: float, carried: Floats) -> None:
         """Record the bytes that each link carried between two instants; the array is kept."""
         if "links" in self._rows:
             self._moves.append((start, now, carried[:len(self._capacity)]))
@@ -158,9 +159,9 @@ def _named(end: str, host_names: Sequence[str], columns: Columns) -> Any:
     return categories(host_names, columns[end])
 
 
-def _line_rate(efficiency: NDArray[np.float64], columns: Columns) -> NDArray[np.float64]:
+def _line_rate(efficiency: Floats, columns: Columns) -> Floats:
     """Compute the line rates of links from the capacity that flows can use."""
-    rate: NDArray[np.float64] = columns["capacity"] / efficiency[columns["link"]]
+    rate: Floats = columns["capacity"] / efficiency[columns["link"]]
     return rate
 
 

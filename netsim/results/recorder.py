@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.lazy import pd
 from netsim.fabric.clock import CoflowEvent, HasClock
 from netsim.fabric.graphs import Computed
@@ -23,7 +24,7 @@ from netsim.results.tables import (
     DTYPES,
     OF_OTHERS,
     CoflowNumbers,
-    Ints,
+    IntOrInts,
     coflow_rows,
     flow_rows,
     of_events,
@@ -31,7 +32,7 @@ from netsim.results.tables import (
     other_rows,
     packed,
 )
-from netsim.workload.operations import Operations
+from netsim.workload import Operations
 
 
 class GraphLog:
@@ -53,7 +54,7 @@ class GraphLog:
         self._place, self._name = np.insert(self._place, at, 0), np.insert(self._name, at, 0)
         self._own = np.insert(self._own, at, -1)
 
-    def begin(self, jobs: Ints, order: Ints, places: ArrayLike, names: ArrayLike,
+    def begin(self, jobs: IntOrInts, order: IntOrInts, places: ArrayLike, names: ArrayLike,
               own: ArrayLike = -1) -> None:
         """Record stages, given by arrays with an entry per stage, or by one value for all.
 
@@ -64,7 +65,7 @@ class GraphLog:
         at = self._first[jobs] + order
         self._place[at], self._name[at], self._own[at] = places, names, own
 
-    def describe(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+    def describe(self, rows: NDArray[Any]) -> dict[str, Ints]:
         """Make the identifying columns of some COFLOW rows: coflow, job, iteration and stage."""
         job, numbers = rows["job"], self._numbers
         iteration, position = np.divmod(rows["order"], numbers.stages[job])
@@ -87,7 +88,7 @@ class Listener(Protocol):
 
     def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None: ...
     def coflow_done(self, job: JobProcess, iteration: int, stage: int) -> None: ...
-    def done_without_process(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None: ...
+    def done_without_process(self, done: NDArray[Any], last: Bools) -> None: ...
     def job_done(self, job: int) -> None: ...
 
 
@@ -237,7 +238,7 @@ class Recorder(CoflowRecorder):
             heappop(self._late)
         return self._now
 
-    def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+    def coflows_of(self, rows: NDArray[Any]) -> dict[str, Ints]:
         """Identify COFLOW rows by id, job, iteration and stage number; see `GraphLog`."""
         return self._log.describe(rows)
 
@@ -288,7 +289,7 @@ class Recorder(CoflowRecorder):
         return self._numbers.number(job.index, iteration, job.graph.stages, stage)
 
     @property
-    def job_ids(self) -> NDArray[np.int64]:
+    def job_ids(self) -> Ints:
         """The ids of all jobs."""
         return self._numbers.job_ids
 
@@ -305,7 +306,7 @@ class Recorder(CoflowRecorder):
         if self.listener is not None:
             self.listener.job_done(job)
 
-    def operations_begun(self, operations: Operations) -> NDArray[np.int64]:
+    def operations_begun(self, operations: Operations) -> Ints:
         """Note a job of operations; return the number of the name of each operation that sends."""
         sends, computes = operations.sends >= 0, operations.rank >= 0
         _numbered(self._computing, operations.names, operations.name, computes)
@@ -338,8 +339,7 @@ class Recorder(CoflowRecorder):
         rows["start_s"], rows["finish_s"] = computed.start_s, computed.end_s
         self._rows["computations"].extend(rows)
 
-    def singles_begun(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
-                      stages: Sequence[str]) -> None:
+    def singles_begun(self, jobs: Ints, own: Ints, stages: Sequence[str]) -> None:
         """Record the start of independent coflows; see `GraphLog.begin`."""
         number, known = {}, self._stages
         for name in dict.fromkeys(stages):
@@ -369,9 +369,9 @@ class Recorder(CoflowRecorder):
             self.listener.done_without_process(done, last)
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
-    def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:
+    def _are_last(self, done: NDArray[Any]) -> Bools:
         """Mark the coflows that are the last of their jobs; of operations, none is known to be."""
-        last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
+        last: Bools = done["order"] + 1 == self._numbers.coflows[done["job"]]
         return last & ~self._is_graph[done["job"]]
 
     # --- packing, many events at a time ----------------------------------------------------
@@ -444,8 +444,7 @@ class Recorder(CoflowRecorder):
         return arrived
 
 
-def _numbered(known: dict[str, int], names: Sequence[str], used: NDArray[np.int64],
-              where: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _numbered(known: dict[str, int], names: Sequence[str], used: Ints, where: Bools) -> Ints:
     """Number the names used at some places; return a number per name, -1 for unused ones."""
     found = np.full(len(names), -1)
     for name in np.unique(used[where]).tolist():
@@ -453,6 +452,6 @@ def _numbered(known: dict[str, int], names: Sequence[str], used: NDArray[np.int6
     return found
 
 
-def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _finite(values: Floats) -> Floats:
     """Replace infinite values by NaN."""
     return np.where(np.isfinite(values), values, np.nan)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import pd
 from netsim.results.lazy_table import LazyTable, columns_of
 
@@ -115,8 +115,7 @@ def _least_makespan(jobs: pd.DataFrame, total: int) -> float:
     return float(max(alone, (jobs["lower_bound_s"] * jobs["ranks"]).sum() / total))
 
 
-def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
-             ) -> dict[str, float]:
+def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float) -> dict[str, float]:
     """Compute the shares of time in which GPUs were held and useful, and idle while jobs waited."""
     arrival = jobs["arrival_s"].to_numpy()
     offered = total * (end - arrival.min())
@@ -140,8 +139,7 @@ def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
             "idle_while_waiting": float(idle / offered)} | found
 
 
-def _number_at(instants: NDArray[np.float64], start: NDArray[np.float64],
-               end: NDArray[np.float64]) -> NDArray[np.int64]:
+def _number_at(instants: Floats, start: Floats, end: Floats) -> Ints:
     """Count the intervals that contain each instant, ends excluded."""
     begun = np.searchsorted(np.sort(start), instants, "right")
     gone = np.searchsorted(np.sort(end), instants, "right")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import pd
 from netsim.errors import InputError
 from netsim.fabric.records import FLOW
@@ -25,7 +26,7 @@ RECORDS = ("coflows", "computations", "decisions", "flows", "jobs", "links")
 #: Tables on links, which do not exist if rates are constant.
 OF_LINKS = ("links", "decisions")
 
-Ints = int | NDArray[np.int64]
+IntOrInts = int | Ints
 
 
 # --- ids of coflows ------------------------------------------------------------------------
@@ -76,12 +77,12 @@ class CoflowNumbers:
                              f"iteration {iteration}, where it drew {count} before; their number "
                              "must depend on the ranks alone")
 
-    def free(self, job: Ints, iteration: Ints, stage: Ints) -> NDArray[np.int64]:
+    def free(self, job: IntOrInts, iteration: IntOrInts, stage: IntOrInts) -> Ints:
         """The ids of coflows whose stages specify none; see `number`."""
         return self._numbered(np.asarray(
             self._first[job] + iteration * self.stages[job] + stage, np.int64))
 
-    def _numbered(self, free: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
+    def _numbered(self, free: Ints | np.int64) -> Ints:
         return np.asarray(free + np.searchsorted(self._free_below, free, "right"))
 
 
@@ -222,8 +223,7 @@ def packed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return found
 
 
-def link_rows(moves: Sequence[tuple[float, float, NDArray[np.float64]]],
-              capacity: NDArray[np.float64]) -> NDArray[Any]:
+def link_rows(moves: Sequence[tuple[float, float, Floats]], capacity: Floats) -> NDArray[Any]:
     """Make rows of links that carried bytes, or could carry none as they have failed (capacity 0).
 
     Each of `moves` has the start and the end of an interval, and the bytes that each link carried.

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Ints
 from netsim.base.units import Quantity
 from netsim.base.values import about, as_number, convert, known_names, optional
 from netsim.cluster.context import RunContext
@@ -187,8 +187,7 @@ class _Run:
             self._window = None
         return starts
 
-    def _place(self, now: float, job: _Job, free: NDArray[np.bool_], free_on: NDArray[np.int64]
-               ) -> NDArray[np.int64] | None:
+    def _place(self, now: float, job: _Job, free: Bools, free_on: Ints) -> Ints | None:
         """Choose the GPUs on which a job starts now; None if it has to wait."""
         found = self._mappings.map(job.model, free_on, "most" if job.heavy else "least")
         if found is None or (job.heavy and self._waits(now, job, found[1])):

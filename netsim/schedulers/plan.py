@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.values import same
 from netsim.cluster.cluster import Cluster
@@ -35,10 +35,10 @@ class GpuPlan:
     """An assignment of GPUs to jobs, with their times by the contention model."""
 
     order: tuple[int, ...]  #: of jobs, by index: that in which they get their GPUs
-    gpus: tuple[NDArray[np.int64], ...]  #: of each job, by index
-    start_s: NDArray[np.float64]
-    end_s: NDArray[np.float64]
-    load: NDArray[np.float64]  #: work that each GPU has been promised, in slots
+    gpus: tuple[Ints, ...]  #: of each job, by index
+    start_s: Floats
+    end_s: Floats
+    load: Floats  #: work that each GPU has been promised, in slots
     in_line: bool  #: whether no job may start before all jobs that precede it in the order
     limit: float  #: on the load of a GPU, in slots
     #: Jobs with more GPUs than this were packed onto few servers; None for policies without it.
@@ -66,7 +66,7 @@ class Planner:
     """Makes plans for jobs that are all present at time 0; `estimates` are in slots."""
 
     def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], iterations: Iterations,
-                 estimates: NDArray[np.float64]) -> None:
+                 estimates: Floats) -> None:
         self.cluster, self.jobs, self.iterations = cluster, jobs, iterations
         self.estimates = estimates
 
@@ -104,7 +104,7 @@ class _PlanBuilder:
         self._cluster = planner.cluster
         self._running = RunningJobs(planner.iterations, planner.cluster, planner.jobs)
         self._free = np.ones(planner.cluster.total, np.bool_)
-        self.gpus: dict[int, NDArray[np.int64]] = {}
+        self.gpus: dict[int, Ints] = {}
         self.start_s = np.full(len(planner.jobs), np.nan)
         self.end_s = np.full(len(planner.jobs), np.nan)
 
@@ -127,7 +127,7 @@ class _PlanBuilder:
 class _Idle(_PlanBuilder):
     """Jobs get idle GPUs and start at once."""
 
-    def available(self, allowed: NDArray[np.int64], need: int) -> NDArray[np.int64]:
+    def available(self, allowed: Ints, need: int) -> Ints:
         """Advance until enough of the allowed GPUs are idle, and return these."""
         while True:
             idle = allowed[self._free[allowed]]
@@ -135,7 +135,7 @@ class _Idle(_PlanBuilder):
                 return idle
             self._advance()
 
-    def assign(self, job: int, gpus: NDArray[np.int64]) -> None:
+    def assign(self, job: int, gpus: Ints) -> None:
         self.gpus[job] = gpus
         self._start(job)
 
@@ -151,11 +151,11 @@ class _Queue(_PlanBuilder):
         super().__init__(planner)
         self._queues: list[deque[int]] = [deque() for _ in range(planner.cluster.total)]
 
-    def available(self, allowed: NDArray[np.int64], need: int) -> NDArray[np.int64]:
+    def available(self, allowed: Ints, need: int) -> Ints:
         """All allowed GPUs, as jobs wait for theirs."""
         return allowed
 
-    def assign(self, job: int, gpus: NDArray[np.int64]) -> None:
+    def assign(self, job: int, gpus: Ints) -> None:
         self.gpus[job] = gpus
         for gpu in gpus:
             self._queues[gpu].append(job)
@@ -226,7 +226,7 @@ def guarantee_of(planner: Planner, scale: float = 1.0) -> Guarantee:
     """Compute the terms of Theorem 5; the planner's estimates have been divided by `scale`."""
     iterations = planner.iterations
     count = np.array([job.iterations for job in planner.jobs])
-    seconds: NDArray[np.float64] = planner.estimates * scale * iterations.model.slot / count
+    seconds: Floats = planner.estimates * scale * iterations.model.slot / count
     with np.errstate(divide="ignore", invalid="ignore"):  # iterations may take no time
         low, high = (seconds / iterations.most).min(), (seconds / iterations.least).max()
         spread = np.nan_to_num(iterations.most / iterations.least, nan=1.0, posinf=np.inf).max()

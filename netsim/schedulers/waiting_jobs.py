@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from netsim.base.arrays import Floats
 from netsim.ties import EQUAL, equal
 
 # --- keys that tie -------------------------------------------------------------------------
@@ -97,8 +95,7 @@ class QueuePlace(NamedTuple):
     gpus: int
 
 
-def places_of(keys: Sequence[NDArray[np.float64]], jobs: Sequence[int], gpus: Sequence[int]
-              ) -> list[QueuePlace]:
+def places_of(keys: Sequence[Floats], jobs: Sequence[int], gpus: Sequence[int]) -> list[QueuePlace]:
     """Make the places of jobs from their keys and numbers of GPUs."""
     level, value, tie = (key.tolist() for key in keys)
     return list(map(QueuePlace, level, value, tie, jobs, gpus))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from simpy.events import Condition
 
+from netsim.base.arrays import Ints
 from netsim.base.lazy import simpy
 from netsim.errors import Cancelled, InputError
 from netsim.fabric.clock import CoflowEvent
@@ -20,8 +21,7 @@ from netsim.results.lazy_table import LazyTable, SpillingTable
 from netsim.results.recorder import CoflowRecorder
 from netsim.results.tables import OF_OTHERS, coflow_rows, of_events, packed
 from netsim.scripting.job import Job
-from netsim.workload import Stage
-from netsim.workload.operations import Operations
+from netsim.workload import Operations, Stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,7 +204,7 @@ class ScriptRecorder(CoflowRecorder):
         return self._numbered - 1
 
     @property
-    def job_ids(self) -> NDArray[np.int64]:
+    def job_ids(self) -> Ints:
         """The ids of all jobs."""
         return np.arange(len(self._jobs))
 
@@ -212,7 +212,7 @@ class ScriptRecorder(CoflowRecorder):
         return job
 
     @property
-    def coflows_of_job(self) -> NDArray[np.int64]:
+    def coflows_of_job(self) -> Ints:
         """The number of completed coflows of each job."""
         return np.array([job.done for job in self._jobs], np.int64)
 

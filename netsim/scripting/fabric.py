@@ -35,8 +35,7 @@ from netsim.scripting.run import ProgramRun
 from netsim.simulation.events import RunEvent
 from netsim.simulation.faults import dead_links, listed
 from netsim.simulation.handle import Listener, RunHandle
-from netsim.workload import JobSpec
-from netsim.workload.columns import Flows
+from netsim.workload import Flows, JobSpec
 
 if TYPE_CHECKING:
     import pandas as pd

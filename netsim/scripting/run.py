@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.lazy import simpy
 from netsim.base.units import Quantity
 from netsim.base.values import as_name, as_weight
@@ -33,8 +33,7 @@ from netsim.simulation.events import Change, FaultEvent
 from netsim.simulation.faults import Faults, JobHost
 from netsim.simulation.listeners import ListenersInProgram
 from netsim.simulation.run import Run, forecast_of, jobs_table
-from netsim.workload import JobSpec, Stage, Workload
-from netsim.workload.columns import Flows
+from netsim.workload import Flows, JobSpec, Stage, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +99,7 @@ class ProgramRun(Run, JobHost):
 
     # --- jobs of the user -------------------------------------------------------------
 
-    def add_job(self, name: str, hosts: NDArray[np.int64], ahead_s: float, alone_s: float,
+    def add_job(self, name: str, hosts: Ints, ahead_s: float, alone_s: float,
                 gpus: int = 1, weight: float = 1.0, group: int | str | None = None) -> Job:
         """Make a job, which arrives now; see `netsim.Fabric.job`."""
         with self.fabric.closing():

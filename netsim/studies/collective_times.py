@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.lazy import pd
 from netsim.base.units import Quantity, parse_bytes
 from netsim.base.values import Node, as_whole, known_names, refuse_set
@@ -156,7 +156,7 @@ def _places(network: Topology, ranks: int, hosts: Sequence[Node] | None) -> list
     return list(range(ranks))
 
 
-def _matrix(pattern: Collective) -> NDArray[np.float64] | None:
+def _matrix(pattern: Collective) -> Floats | None:
     return pattern.as_array() if isinstance(pattern, AllToAll) and pattern.matrix else None
 
 

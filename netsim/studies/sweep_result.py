@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tomli_w
-from numpy.typing import NDArray
 
 from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, ratios_of
+from netsim.base.arrays import Floats
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.display import draw
 from netsim.base.lazy import pd
@@ -354,8 +354,7 @@ class Sweep:
             yield {str(name): value for name, value in row.items()}, store.result(row["key"])
 
     @known_names
-    def pooled(self, column: str = "jct_s", by: Sequence[str] | None = None
-               ) -> dict[str, NDArray[np.float64]]:
+    def pooled(self, column: str = "jct_s", by: Sequence[str] | None = None) -> dict[str, Floats]:
         """Return the times of all jobs or coflows, pooled over seeds.
 
         Parameters
@@ -377,7 +376,7 @@ class Sweep:
             If the coflows were not recorded.
         """
         columns = self.columns if by is None else by
-        pools: dict[str, list[NDArray[np.float64]]] = {}
+        pools: dict[str, list[Floats]] = {}
         for row, result in self.results():
             frame = result.coflows if column == "cct_s" else result.jobs
             label = ", ".join(str(row[name]) for name in columns) or "all"

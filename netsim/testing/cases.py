@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.base.values import known_names
 from netsim.errors import InputError
 from netsim.fabric.allocation import Information
@@ -112,7 +112,7 @@ def _network_text(network: Topology) -> str:
     return f"netsim.BigSwitch({out}, {into}{loopback})"
 
 
-def with_capacity(network: Topology, capacity: NDArray[np.float64]) -> Topology:
+def with_capacity(network: Topology, capacity: Floats) -> Topology:
     """Copy a network with other capacities of its links."""
     other = copy.copy(network)
     other.capacity = np.array(capacity, dtype=np.float64)

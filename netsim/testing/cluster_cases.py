@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.context import RunContext
@@ -413,5 +414,5 @@ def _wrong_instants(record: Record) -> Iterator[str]:
             yield f"nothing is decided at {instant:g} s, when something happens"
 
 
-def _near(instants: Sequence[float] | NDArray[np.float64], now: float) -> bool:
+def _near(instants: Sequence[float] | Floats, now: float) -> bool:
     return bool(np.isclose(instants, now, rtol=_ROUNDING, atol=_ROUNDING).any())

@@ -16,8 +16,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
-from netsim.workload import Flows
-from netsim.workload.job import IterationProfile
+from netsim.workload import Flows, IterationProfile
 
 #: Progress of a coflow: the fraction that every flow has sent, or the bytes that each has sent.
 Sent = float | Sequence[float]

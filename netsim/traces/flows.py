@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.files import stem_of
 from netsim.base.reading import Problem, TraceProblemsError, read_text, require_file
 from netsim.base.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
@@ -196,14 +196,13 @@ def _problems(error: RowError, table: pd.DataFrame, read: Callable[[pd.DataFrame
     return sorted(found, key=lambda problem: math.inf if problem.line is None else problem.line)
 
 
-def _place_of(called: str, places: Sequence[int] | NDArray[np.int64], row: re.Match[str]) -> str:
+def _place_of(called: str, places: Sequence[int] | Ints, row: re.Match[str]) -> str:
     """Replace a row in a message by its place in the file; a number too large is from a cell."""
     number = int(row[2])
     return f" {row[1]} {called} {places[number]}" if number < len(places) else row[0]
 
 
-def _told(error: RowError, rows: NDArray[np.int64], lines: Sequence[int] | None, owner: str
-          ) -> Problem:
+def _told(error: RowError, rows: Ints, lines: Sequence[int] | None, owner: str) -> Problem:
     """Locate an error in the file: by its line, or by its row in a file without lines."""
     told = str(error).removeprefix(f"{owner}: ")
     if lines is None:

@@ -45,7 +45,7 @@ _OWN_KEYS = ("name", "description", "format", "file", "seed")
 Facts = Callable[[Workload], list[tuple[str, float]]]
 
 
-class Known(NamedTuple):
+class OwnFormat(NamedTuple):
     """What netsim knows of a format of its own."""
 
     #: Reader ``read(path, *, seed, **options)``, or its place; without `path`, it is a generator.
@@ -56,34 +56,34 @@ class Known(NamedTuple):
 
 
 #: All formats of netsim. Registries and messages are made of this list.
-KNOWN: dict[str, Known] = {
+KNOWN: dict[str, OwnFormat] = {
     # Flows, coflows and jobs with their bytes.
-    "json": Known("netsim.traces.instances:read_instances", ".json"),
-    "flows": Known("netsim.traces.flows:read_flows", ".parquet"),
-    "coflow-benchmark": Known("netsim.traces.coflow_benchmark:read_coflow_benchmark", ".txt",
+    "json": OwnFormat("netsim.traces.instances:read_instances", ".json"),
+    "flows": OwnFormat("netsim.traces.flows:read_flows", ".parquet"),
+    "coflow-benchmark": OwnFormat("netsim.traces.coflow_benchmark:read_coflow_benchmark", ".txt",
                               facts=coflow_benchmark_facts),
-    "tiresias": Known("netsim.traces.tiresias:read_tiresias", ".csv", keywords=Construction),
+    "tiresias": OwnFormat("netsim.traces.tiresias:read_tiresias", ".csv", keywords=Construction),
     # Generators.
-    "synthetic": Known("netsim.traces.generators:synthetic", keywords=Construction),
-    "ring-jobs": Known("netsim.traces.generators:ring_jobs"),
-    "llm": Known("netsim.traces.generators:llm", keywords=TrainingSetup),
-    "pattern": Known("netsim.traces.generators:pattern_job"),
+    "synthetic": OwnFormat("netsim.traces.generators:synthetic", keywords=Construction),
+    "ring-jobs": OwnFormat("netsim.traces.generators:ring_jobs"),
+    "llm": OwnFormat("netsim.traces.generators:llm", keywords=TrainingSetup),
+    "pattern": OwnFormat("netsim.traces.generators:pattern_job"),
     # Flows and jobs of other simulators.
-    "htsim": Known("netsim.traces.simulators:read_htsim", ".cm", facts=htsim_facts),
-    "hpcc": Known("netsim.traces.simulators:read_hpcc_flows"),
-    "batsim": Known("netsim.traces.batsim:read_batsim"),
+    "htsim": OwnFormat("netsim.traces.simulators:read_htsim", ".cm", facts=htsim_facts),
+    "hpcc": OwnFormat("netsim.traces.simulators:read_hpcc_flows"),
+    "batsim": OwnFormat("netsim.traces.batsim:read_batsim"),
     # Recorded training, as one job whose ranks compute and communicate.
-    "chakra": Known("netsim.traces.training.chakra:read_chakra", ".et"),
-    "kineto": Known("netsim.traces.training.kineto:read_kineto"),
-    "simai": Known("netsim.traces.training.simai:read_simai"),
+    "chakra": OwnFormat("netsim.traces.training.chakra:read_chakra", ".et"),
+    "kineto": OwnFormat("netsim.traces.training.kineto:read_kineto"),
+    "simai": OwnFormat("netsim.traces.training.simai:read_simai"),
     # GPU clusters, whose jobs get models that netsim draws; the last draws the jobs, too.
-    **{name: Known(trace.read, trace.suffix, ClusterConstruction, cluster_facts)
+    **{name: OwnFormat(trace.read, trace.suffix, ClusterConstruction, cluster_facts)
        for name, trace in GPU_TRACES.items()},
-    "recurrent": Known("netsim.traces.cluster.recurrent:recurrent",
+    "recurrent": OwnFormat("netsim.traces.cluster.recurrent:recurrent",
                        keywords=ClusterConstruction, facts=cluster_facts),
 }
 
-#: Readers of formats; see `Known`.
+#: Readers of formats; see `OwnFormat`.
 FORMATS = Registry("workload format", {name: known.read for name, known in KNOWN.items()},
                    noun="format", group="formats")
 
@@ -96,7 +96,7 @@ class Format:
     """A format that workloads are read from; see `format_of`."""
 
     name: str  #: as in `FORMATS`, or ``"module:function"``
-    read: Callable[..., Workload]  #: the reader or generator; see `Known`
+    read: Callable[..., Workload]  #: the reader or generator; see `OwnFormat`
 
     @property
     def needs_file(self) -> bool:

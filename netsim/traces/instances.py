@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.files import stem_of
 from netsim.base.json_tree import Checker, parse_object
 from netsim.base.limits import most, raised_by
@@ -379,7 +379,7 @@ def _ranks(check: InstanceChecker, stage: dict[str, Any], where: str) -> list[in
 
 
 def _steps(check: InstanceChecker, stage: dict[str, Any], where: str
-           ) -> tuple[tuple[NDArray[np.int64], int], ...]:
+           ) -> tuple[tuple[Ints, int], ...]:
     """Read the steps of a collective that a coflow merges."""
     flows, found = stage.get("flows"), []
     last = len(flows) - 1 if isinstance(flows, list) else -1

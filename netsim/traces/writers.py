@@ -323,9 +323,7 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
     return " ".join(map(str, [job.id, arrival_ms, m, *mappers, len(received), *received]))
 
 
-def _count_mappers(
-    src: Ints, dst: Ints, nbytes: Floats
-) -> int:
+def _count_mappers(src: Ints, dst: Ints, nbytes: Floats) -> int:
     """Count the mappers if flows are listed reducer by reducer in equal parts; otherwise 0.
 
     Of several possible numbers, it is the largest.

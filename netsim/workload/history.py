@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import brief
 from netsim.base.values import known_names, same
 from netsim.errors import InputError
@@ -40,10 +40,10 @@ class History:
         If the shapes differ, values are not numbers, or iterations are negative.
     """
 
-    group: NDArray[np.int64]
-    user: NDArray[np.int64]
-    iterations: NDArray[np.float64]
-    gpu_s: NDArray[np.float64] | None = None
+    group: Ints
+    user: Ints
+    iterations: Floats
+    gpu_s: Floats | None = None
     __repr__ = brief
     __deepcopy__ = same
 

@@ -9,8 +9,8 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.brief import brief
 from netsim.base.plugins import parse_named
 from netsim.base.units import Quantity, format_count, parse_bytes, parse_seconds
@@ -107,7 +107,7 @@ class Stage:
     coflow_id: int | None
     deadline_s: float | None
     intra_server: bool
-    steps: tuple[tuple[NDArray[np.int64], int], ...]
+    steps: tuple[tuple[Ints, int], ...]
     overhead_s: float | None
     ranks: tuple[int, ...]
     stream: str
@@ -121,7 +121,7 @@ class Stage:
                  finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
                  weight: float = 1.0, coflow_id: int | None = None,
                  deadline_s: Quantity | None = None, *, intra_server: bool = False,
-                 steps: tuple[tuple[NDArray[np.int64], int], ...] = (),
+                 steps: tuple[tuple[Ints, int], ...] = (),
                  overhead_s: Quantity | None = None, ranks: Iterable[int] = (),
                  stream: str = "compute", after_previous: Iterable[str] = (),
                  continues: bool = False) -> None:
@@ -256,7 +256,7 @@ class JobSpec:
         The model that is trained, with a rank for each slice of each replica, stage by stage.
     operations : Operations or Programs, optional
         The computations and coflows of ranks, as columns, or by class of identical ranks; see
-        `netsim.workload.operations.Operations` and `netsim.workload.operations.Programs`.
+        `netsim.operations.Operations` and `netsim.operations.Programs`.
     state_bytes : float, optional
         Bytes that the job moves if it is preempted and restarts on other servers; by default the
         value in the run's preemption options.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.brief import MOST_ROWS, shown
 from netsim.base.display import draw
 from netsim.base.units import Quantity, format_count, parse_seconds
@@ -29,7 +30,6 @@ from netsim.base.values import (
 from netsim.errors import InputError
 from netsim.workload.columns import (
     Columns,
-    Flow,
     Flows,
     GroupedFlows,
     column_names,
@@ -39,21 +39,11 @@ from netsim.workload.columns import (
     with_index,
 )
 from netsim.workload.history import UNKNOWN, History, group_number, joined
-from netsim.workload.job import (
-    JobColumns,
-    JobSpec,
-    Stage,
-    column,
-    delays_stages,
-    first_hosts,
-)
+from netsim.workload.job import JobColumns, JobSpec, Stage, column, first_hosts
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-__all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobColumns", "JobSpec", "Stage", "Workload",
-           "column", "delays_stages", "history_of", "split_history"]
 
 #: Tolerance for a share times a number of jobs, as 0.29 * 100 is slightly less than 29.
 _ROUNDING = 1e-9
@@ -300,7 +290,7 @@ class Workload:
         """
         return self._of(np.flatnonzero([bool(keep(job)) for job in self.jobs]))
 
-    def _of(self, places: NDArray[np.int64]) -> Self:
+    def _of(self, places: Ints) -> Self:
         """Return the workload of the jobs with the given indices."""
         if not len(places):
             raise InputError(f"workload {self.name!r}: no job is left of {len(self):,}")

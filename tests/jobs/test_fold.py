@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import netsim
-from netsim import operations
 from netsim.errors import NetsimWarning
 from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.kernels.max_min_state import PATH
+from netsim.workload import operations
 from tests.examples import examples
 
 SMALL = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32}

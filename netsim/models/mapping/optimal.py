@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.units import Quantity, format_seconds, parse_seconds
 from netsim.errors import MissingExtraError, NetsimError, NetsimWarning
 from netsim.models import ParallelModel
@@ -199,7 +199,7 @@ class _Programme:
             return float(self.terms.near_reduce_s[number])
         return float(self.terms.far_reduce_s[number]) / gpus
 
-    def solve(self, limit_s: float) -> tuple[NDArray[np.int64] | None, float, str]:
+    def solve(self, limit_s: float) -> tuple[Ints | None, float, str]:
         """Solve the programme; return the best placement or None, a bound (s) and the status."""
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_matrix

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Ints
 from netsim.base.brief import brief
 from netsim.base.streams import stream
 from netsim.base.values import about, as_list, as_whole
@@ -35,7 +35,7 @@ class Mapped:
         ``"optimal"``; ``"time limit"`` if the solver was stopped; ``"heuristic"`` if none was used.
     """
 
-    placement: NDArray[np.int64]
+    placement: Ints
     alpha_s: float
     bound_s: float
     status: str = "heuristic"

@@ -20,8 +20,6 @@ from netsim.base.reading import NumberRange, Problem, TraceProblemsError
 from netsim.base.values import as_flag
 from netsim.traces.cluster.tables import Chunk, read_table
 
-Masks = Bools
-
 # --- jobs as columns -----------------------------------------------------------------------
 
 #: Reasons for dropping a job that several formats share.
@@ -133,8 +131,8 @@ class JobCollector:
         return ClusterJobs(**columns, read=self.read, dropped=self.dropped, notes=self.notes)
 
 
-def violations(submit: Floats, duration: Floats, gpus: NDArray[np.generic], finished: Masks,
-               failed: Masks | bool) -> dict[str, Masks]:
+def violations(submit: Floats, duration: Floats, gpus: NDArray[np.generic], finished: Bools,
+               failed: Bools | bool) -> dict[str, Bools]:
     """Find the jobs that each of the shared reasons drops, in the order in which they count."""
     return {NO_SUBMIT: np.isnan(submit), UNFINISHED: ~finished, FAILED: finished & failed,
             NO_GPU: gpus == 0, NO_TIME: duration <= 0}
@@ -184,7 +182,7 @@ class JobTable:
     parsed: Mapping[str, Column]
     #: Counts each job's GPUs, and tells where a fraction was rounded up, if any may be; by default
     #: ``"gpus"``.
-    gpus: Callable[[Parsed], tuple[NDArray[np.generic], Masks | None]] | None = None
+    gpus: Callable[[Parsed], tuple[NDArray[np.generic], Bools | None]] | None = None
     #: The column with a job's state. Jobs in none of the states that follow did not finish.
     state: str = ""
     succeeded: tuple[str, ...] = ()
@@ -209,7 +207,7 @@ class JobTable:
             gpus, rounded = (parsed["gpus"], None) if self.gpus is None else self.gpus(parsed)
             finished = ~np.isnan(duration + sum(
                 parsed[use] for use in ("start", "end") if use in parsed))
-            failures: Masks | bool = False
+            failures: Bools | bool = False
             if self.state:
                 finished &= rows.are(self.state, *self.succeeded, *self.failed)
                 failures = rows.are(self.state, *self.failed) & (not keep_failed)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.arrays import Bools, Ints
 from netsim.base.brief import brief
 from netsim.base.plugins import Registry
 from netsim.base.reading import NumberRange, Problem, TraceProblemsError
@@ -27,7 +28,6 @@ from netsim.traces.cluster.jobs import (
     ClusterJobs,
     Column,
     JobTable,
-    Masks,
     Parsed,
     gpus_of,
     same_cells,
@@ -168,7 +168,7 @@ def read_swf(path: str | Path, *, seed: int = 0, failed: bool = False, **constru
 
 
 # --- samples of Alibaba PAI's cluster, made for its simulator ------------------------------
-def _whole_gpus(parsed: Parsed) -> tuple[NDArray[np.generic], Masks]:
+def _whole_gpus(parsed: Parsed) -> tuple[NDArray[np.generic], Bools]:
     """Round up instances times GPUs; a blank number of instances is one, as in the simulator."""
     instances = parsed["instances"]
     return gpus_of(np.where(np.isnan(instances), 1.0, instances) * parsed["gpus"])
@@ -264,7 +264,7 @@ class GpuNodes:
 
     name: tuple[str, ...]
     model: tuple[str, ...]  #: of the GPUs; ``""`` for servers without GPUs
-    gpus: NDArray[np.int64]  #: number on each server
+    gpus: Ints  #: number on each server
 
     __repr__ = brief
 

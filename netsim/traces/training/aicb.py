@@ -52,7 +52,7 @@ _STAGE = re.compile(r"\[ ?pp_stage([0-9]{1,7}): ?\[((?:rank[0-9]{1,7}(?:, ?)?)+)
 class AicbRow(NamedTuple):
     """A collective, or another row."""
 
-    #: A collective of `netsim.workload.operations.COMMUNICATIONS`, ``"send"``, ``"recv"``,
+    #: A collective of `netsim.operations.COMMUNICATIONS`, ``"send"``, ``"recv"``,
     #: ``"barrier"``, ``"computation"`` or ``"epoch-end"``.
     kind: str
     group: str  #: a value of `_GROUPS` or `_ACROSS`; ``""`` without communication

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from netsim.base.files import stem_of
 from netsim.base.json_tree import parse_object
 from netsim.base.reading import as_problems, read_text, require_file
 from netsim.base.units import Quantity, parse_rate
@@ -156,7 +157,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
                   for rank, file in files.items()]
         made = join(traces if scaling is None else list(scaling.complete(traces)))
     own = _FILE.fullmatch(path.name)
-    name = own[1] if own else path.stem
+    name = own[1] if own else stem_of(path)
     label = name if scaling is None else scaling.label(name, len(traces))
     return one_job(made, name, label, iterations, hosts, seed)
 

@@ -11,8 +11,8 @@ from netsim.base.files import atomic_write
 from netsim.errors import InputError
 from netsim.traces.training.chakra import COLLECTIVES, COMPUTE_S, PAYLOAD, SLOTS, STREAM
 from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES, encode, pack
-from netsim.workload import JobSpec, Workload
-from netsim.workload.operations import Communication, Operations, Programs
+from netsim.workload import JobSpec, Operations, Workload
+from netsim.workload.operations import Communication, Programs
 
 _FIELDS = {form: number for number, (form, _) in ATTRIBUTES.items()}
 

@@ -7,16 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from netsim.base.arrays import Floats
 from netsim.base.units import Quantity, parse_bytes
-from netsim.base.values import (
-    as_whole,
-    convert,
-    known_names,
-    optional,
-)
+from netsim.base.values import as_whole, convert, known_names, optional
 from netsim.errors import InputError, TraceError
 from netsim.llm.expert_load import ExpertLoad
 from netsim.llm.experts import LayerTokens, capped, spread
@@ -28,7 +21,7 @@ class LayerLoads(NamedTuple):
     """The loads of a file of SimAI, by number of the layer and column of it (`COLUMNS`)."""
 
     exchanges: dict[tuple[int, int], Exchange]
-    work: dict[tuple[int, int], NDArray[np.float64]]  #: of the ranks of a group; see `Exchange`
+    work: dict[tuple[int, int], Floats]  #: of the ranks of a group; see `Exchange`
 
 
 @known_names
@@ -163,7 +156,7 @@ class TraceExpertLoad(ExpertLoad):
                                 Exchange(between.T, work))
         return self._known[key]
 
-    def _shares_of(self, layer: int) -> NDArray[np.float64]:
+    def _shares_of(self, layer: int) -> Floats:
         if layers := self.layers:
             found = self.shares(self.experts, layers[layer % len(layers)])
             if len(found) != self.experts:

@@ -23,8 +23,8 @@ from netsim.traces.training.kineto_events import (
 )
 from netsim.traces.training.rank_trace import RankNode, RankTrace, join, join_copies, one_job
 from netsim.traces.training.scaling import Scaling, check_nodes
-from netsim.workload import Workload
-from netsim.workload.operations import Operations, Programs
+from netsim.workload import Operations, Workload
+from netsim.workload.operations import Programs
 
 # --- collectives of NCCL's kernels ---------------------------------------------------------
 
@@ -46,7 +46,7 @@ _LARGEST = 2**60
 class NcclKernel(NamedTuple):
     """The transfer of a kernel of NCCL."""
 
-    kind: str  #: one of `netsim.workload.operations.COMMUNICATIONS`, ``"recv"`` or ``"barrier"``
+    kind: str  #: one of `netsim.operations.COMMUNICATIONS`, ``"recv"`` or ``"barrier"``
     group: str  #: name of the process group
     label: str
     members: tuple[int, ...]

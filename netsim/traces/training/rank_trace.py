@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import brief
 from netsim.errors import InputError, TraceError
-from netsim.workload import JobSpec, Workload
-from netsim.workload.operations import Family, Operations, Programs, Row, Sending
+from netsim.workload import JobSpec, Operations, Sending, Workload
+from netsim.workload.operations import Family, Programs, Row
 
 #: The longest time of an operation. A longer one is from a damaged stamp.
 WEEK_S = 7 * 86400
@@ -35,8 +35,8 @@ _MOST_LINES = 4
 class Exchange:
     """What ranks of a group send to each other in an all-to-all of unequal parts."""
 
-    between: NDArray[np.int64]  #: bytes from each rank of the group to each
-    work: NDArray[np.float64]  #: of each rank, as multiples of that with equal parts
+    between: Ints  #: bytes from each rank of the group to each
+    work: Floats  #: of each rank, as multiples of that with equal parts
     tokens: tuple[int, int] = (0, 0)  #: those routed to experts, and those of them dropped
 
 
@@ -59,7 +59,7 @@ class RankNode:
     stream : str
         The stream on which it takes turns with other nodes of its rank; ``""`` for none.
     collective : str
-        One of `netsim.workload.operations.COMMUNICATIONS`, or ``"barrier"``.
+        One of `netsim.operations.COMMUNICATIONS`, or ``"barrier"``.
     members : tuple of int
         The ranks of a collective; the sender and the receiver of a message.
     payload : int

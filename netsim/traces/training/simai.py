@@ -32,8 +32,8 @@ from netsim.traces.training.simai_tool import (
     analytical_times,
     fixed_ns,
 )
-from netsim.workload import Workload
-from netsim.workload.operations import Operations, Programs
+from netsim.workload import Operations, Workload
+from netsim.workload.operations import Programs
 
 #: SimAI's event-driven tools send at least this number of bytes in a forward collective.
 _LEAST = 4096

@@ -37,7 +37,7 @@ class SimaiStep(NamedTuple):
     """A computation and the collective after it."""
 
     compute_ns: int
-    kind: str  #: see `netsim.workload.operations.COMMUNICATIONS`; ``""`` for no collective
+    kind: str  #: see `netsim.operations.COMMUNICATIONS`; ``""`` for no collective
     group: str  #: ``""``, ``"tp"``, ``"dp"``, ``"ep"`` or ``"dp-ep"``
     nbytes: int  #: the larger one of a rank's two buffers
 
