@@ -28,7 +28,7 @@ class EDF(Ordered):
     Parameters
     ----------
     work_conservation, decisions
-        As for ``sebf``.
+        As for `netsim.allocators.ordered.SEBF`.
     """
 
     def keys(self, view: FabricView) -> Floats:
@@ -50,10 +50,10 @@ class VarysDeadline(Ordered):
     Parameters
     ----------
     work_conservation : {"maxmin", "greedy", "none"}
-        Allocation of the remaining bandwidth; as for ``sebf``. With
-        ``"none"``, coflows that were not admitted never send: stop such a run with ``until``.
+        Allocation of the remaining bandwidth, as under ``sebf``. With ``"none"``, coflows that
+        were not admitted never send: stop such a run with ``until``.
     decisions : {"flow", "coflow"}
-        As for ``sebf``. With ``"coflow"`` and greedy backfill, the
+        As for `netsim.allocators.ordered.SEBF`. With ``"coflow"`` and greedy backfill, the
         first coflow gets MADD rates if none is admitted, since some of its flows might otherwise
         never send.
     rejected : {"backfill", "drop"}
