@@ -61,7 +61,7 @@ KNOWN: dict[str, OwnFormat] = {
     "json": OwnFormat("netsim.traces.instances:read_instances", ".json"),
     "flows": OwnFormat("netsim.traces.flows:read_flows", ".parquet"),
     "coflow-benchmark": OwnFormat("netsim.traces.coflow_benchmark:read_coflow_benchmark", ".txt",
-                              facts=coflow_benchmark_facts),
+                                  facts=coflow_benchmark_facts),
     "tiresias": OwnFormat("netsim.traces.tiresias:read_tiresias", ".csv", keywords=Construction),
     # Generators.
     "synthetic": OwnFormat("netsim.traces.generators:synthetic", keywords=Construction),
@@ -80,7 +80,7 @@ KNOWN: dict[str, OwnFormat] = {
     **{name: OwnFormat(trace.read, trace.suffix, ClusterConstruction, cluster_facts)
        for name, trace in GPU_TRACES.items()},
     "recurrent": OwnFormat("netsim.traces.cluster.recurrent:recurrent",
-                       keywords=ClusterConstruction, facts=cluster_facts),
+                           keywords=ClusterConstruction, facts=cluster_facts),
 }
 
 #: Readers of formats; see `OwnFormat`.
