@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.base.arrays import Floats
 from netsim.base.files import cache_folder
 from netsim.cli.completion import NETWORK_FILES, WORKLOAD_FILES, named, of_kind
 from netsim.cli.options import (
@@ -33,6 +32,7 @@ from netsim.errors import UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from netsim.base.arrays import Floats
     from netsim.network import Topology
     from netsim.traces import TraceReport
 
