@@ -394,11 +394,15 @@ class IterationAlone:
     def link_seconds(self, capacity: Floats) -> Floats:
         """Return how long all bytes of the iteration would fill each link."""
         seconds = np.zeros(len(capacity))
-        for demand, times in zip(self.routed, np.bincount(
-                self.which, minlength=len(self.routed)).tolist(), strict=True):
-            link, nbytes = demand.loads["link"], demand.loads["nbytes"]
-            here = (link < len(capacity)) & (capacity[np.minimum(link, len(capacity) - 1)] > 0)
-            np.add.at(seconds, link[here], times * nbytes[here] / capacity[link[here]])
+        if not self.routed:
+            return seconds
+        times = np.bincount(self.which, minlength=len(self.routed)).tolist()
+        link = np.concatenate([each.loads["link"] for each in self.routed])
+        nbytes = np.concatenate([n * each.loads["nbytes"]
+                                 for n, each in zip(times, self.routed, strict=True)])
+        here = (link < len(capacity)) & (capacity[np.minimum(link, len(capacity) - 1)] > 0)
+        link, nbytes = link[here], nbytes[here]
+        np.add.at(seconds, link, nbytes / capacity[link])
         return seconds
 
     def profile(self, gpus: int, capacity: Floats) -> IterationProfile:
@@ -421,12 +425,11 @@ def alone(graph: StageGraph | OperationGraph, gpus: int) -> IterationAlone:
     if isinstance(graph, OperationGraph):
         return _of_operations(graph)
     ends = graph.ends(released=False, least=alone_s)
-    sends = [k for k, demand in enumerate(graph.demands) if demand is not None]
     routed = [demand for demand in graph.demands if demand is not None]
-    begin = np.take(ends, sends) - [demand.gamma for demand in routed]
+    end_s = np.array([ends[k] for k, demand in enumerate(graph.demands) if demand is not None])
     compute_s = min(sum(stage.compute_s for stage in graph.stages), max(ends))
-    return IterationAlone(max(ends), gpus * compute_s, begin, np.take(ends, sends),
-                          np.arange(len(sends)), routed)
+    return IterationAlone(max(ends), gpus * compute_s, end_s - [each.gamma for each in routed],
+                          end_s, np.arange(len(routed)), routed)
 
 
 def _of_operations(graph: OperationGraph) -> IterationAlone:
