@@ -412,8 +412,10 @@ def test_the_template_runs_as_it_is(tmp_path, monkeypatch) -> None:
     path = write_template(tmp_path / "e.toml")
     experiment = netsim.load_experiment(path)
     assert len(netsim.run(experiment).jobs) == 60
-    for name in ALLOCATORS:
-        assert name in {table.name for table in experiment.compare.allocators}
+    compared = {table.name for table in experiment.compare.allocators}
+    for name in ALLOCATORS:  # what needs an extra is commented out
+        assert (name in compared) == (make_allocator(name).needs_extra is None)
+        assert f'"{name}"' in template()
 
 
 def test_what_the_template_comments_out_is_accepted() -> None:
