@@ -228,10 +228,6 @@ def _name_of(transport: TransportKind) -> str:
     return name
 
 
-_FULL = "servers that are full"
-
-_NO_ROOM = f"{_FULL}, and no cloud"
-
 _ON_EDGE_CLOUDS: Mapping[str, Need] = {
     "a cluster": Need(
         lambda run: (f"{run.setting.system.name!r} is an edge-cloud, where the jobs define how "
@@ -247,21 +243,21 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
         lambda run: refusal(run.setting.check_ps), "workload",
         ("jobs with `exchange = \"ring\"`",),
         "`drop` and `pause` stop a chunk in a mini-batch that the rest of its ring goes on with"),
-    "a cloud": Need(
-        _no_cloud, "", ("no cloud", _NO_ROOM), "all chunks train there"),
+    "a cloud": Need(_no_cloud, "", ("no cloud",), "all chunks train there"),
     "edge workers": Need(
         lambda run: refusal(run.setting.check_workers),
         "workload", ("a type of workers that no server has",), "all jobs train at the edge"),
     "edge storage": Need(
         lambda run: refusal(run.setting.check_storage, False),
-        "edge_cloud.storage", (_FULL, _NO_ROOM), "servers of the edge hold all chunks"),
+        "edge_cloud.storage", ("servers that are full",), "servers of the edge hold all chunks"),
     "edge storage for whole jobs": Need(
         lambda run: refusal(edge.whole_jobs.check_room, run.setting),
-        "edge_cloud.storage", (_FULL, _NO_ROOM),
+        "edge_cloud.storage", ("servers that are full",),
         "the storage of edge servers must hold everything that a job's workers train"),
     "edge storage or a cloud": Need(
         lambda run: refusal(run.setting.check_storage, True),
-        "edge_cloud.storage", (_NO_ROOM,), "servers of the edge or the cloud hold each chunk"),
+        "edge_cloud.storage", ("servers that are full, and no cloud",),
+        "servers of the edge or the cloud hold each chunk"),
     "sites of the network": Need(
         lambda run: refusal(run.setting.check_sites),
         "workload", ("data at a site that is not in the network",), "uploads start at sites"),
