@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import netsim
 from netsim import errors
 from netsim.base.reading import Problem, TraceProblemsError
 from netsim.errors import (
@@ -20,6 +21,7 @@ from netsim.errors import (
     TraceError,
     UnknownNameError,
 )
+from netsim.plots.curves import cdf_curves
 from netsim.text import shortened, visible
 from tests.offenders import check_each
 
@@ -47,6 +49,28 @@ def test_messages_have_no_control_characters():
         assert visible(name) in said or repr(name)[1:-1] in said
 
     check_each(harmless, product(MADE, NAMES))
+
+
+def test_a_name_that_does_not_exist_blames_an_argument():
+    """Also where the message has a word for people, as in "unknown distribution 'x'"."""
+    jobs = [netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 1e6)])])]
+    net = netsim.big_switch(2, 1e6)
+    run = netsim.Simulation(net, jobs)
+    calls = {
+        "allocators": lambda: netsim.warm_up(["x"], progress=False),
+        "format": lambda: run.result().save("x", format="x"),
+        "kind": lambda: run.on("x", print),
+        "method": lambda: netsim.Points(3, "x"),
+        "name": lambda: netsim.network.profile("x"),
+        "of": lambda: cdf_curves({"a": run.result()}, of="x"),
+        "which": lambda: netsim.lower_bounds(net, netsim.Workload(jobs), which=["x"]),
+    }
+    found = {}
+    for key, call in calls.items():
+        with pytest.raises(UnknownNameError) as error:
+            call()
+        found[key] = error.value.key
+    assert found == {key: key for key in calls}
 
 
 def test_messages_are_of_at_most_2000_characters():

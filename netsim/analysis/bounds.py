@@ -250,7 +250,7 @@ def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path
     bssi              4.0                4.0         2.0
     """
     for name in which:
-        as_choice(name, "bound", BOUNDS)
+        as_choice(name, "bound", BOUNDS, "which")
     if not isinstance(network, Topology):
         network = read_network(network)
     coflows = list(emitted(network, workload, seed))

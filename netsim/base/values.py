@@ -244,11 +244,14 @@ def as_flag(value: Any, what: str) -> bool:
     return flag
 
 
-def as_choice(value: Any, what: str, choices: Iterable[str]) -> str:
-    """Return a value that is one of some strings."""
+def as_choice(value: Any, what: str, choices: Iterable[str], key: str | None = None) -> str:
+    """Return a value that is one of some strings.
+
+    `key` is the argument to blame, where `what` is a word for people.
+    """
     known, value = list(choices), plain(value)
     if not (isinstance(value, str) and value in known):
-        raise UnknownNameError(what, value, known, key=key_of(what))
+        raise UnknownNameError(what, value, known, key=key_of(what) if key is None else key)
     return value
 
 

@@ -250,5 +250,5 @@ def format_options(settings: tuple[str, ...], format: str | None = None) -> dict
     formats = {*FORMATS, *([] if format is None else [format])}
     known = {option for name in formats for option in format_of(name).options}
     for name in options:
-        as_choice(name, "option", known)
+        as_choice(name, "option", known, "settings")
     return options

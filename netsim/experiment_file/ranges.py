@@ -156,7 +156,7 @@ class Points:
 
     def __post_init__(self) -> None:
         convert(self, "points", count=partial(as_whole, least=1, most=_MOST), seed=as_whole)
-        as_choice(self.method, "method of points", _METHODS)
+        as_choice(self.method, "method of points", _METHODS, "method")
 
     @classmethod
     def of(cls, given: Any) -> Points:

@@ -67,7 +67,7 @@ def profile(name: str) -> Profile:
     >>> profile("ethernet-1500").packet
     Packet(payload=1460, header=78)
     """
-    return profiles()[as_choice(name, "profile", profiles())]
+    return profiles()[as_choice(name, "profile", profiles(), "name")]
 
 
 def takes_wire(builder: Made) -> Made:

@@ -95,7 +95,8 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
         If the table was not recorded, or there is nothing to draw.
     """
     require_matplotlib(ax)
-    table, column, alone, counted = DISTRIBUTIONS[as_choice(of, "distribution", DISTRIBUTIONS)]
+    table, column, alone, counted = DISTRIBUTIONS[
+        as_choice(of, "distribution", DISTRIBUTIONS, "of")]
     _check_recorded(results, table)
     known = {label: times for label, result in results.items()
              if (times := _times(result, of, column)) is not None and (times > 0).any()}
@@ -202,7 +203,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
         If the table was not recorded, or there is nothing to draw.
     """
     require_matplotlib(ax)
-    count = _check_active(results, as_choice(of, "curve", _ACTIVE))
+    count = _check_active(results, as_choice(of, "curve", _ACTIVE, "of"))
     axes = axes_on(ax, 1.9 + 0.13 * (count // 3))
     if note := _draw_active(results, of, axes):
         add_note(axes.figure.canvas.figure, note) if ax is None else add_note_to(axes, note)

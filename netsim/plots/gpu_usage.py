@@ -71,7 +71,7 @@ def usage_areas(result: Result, of: str = "held", ax: Axes | None = None) -> lis
         If there is nothing to draw.
     """
     require_matplotlib(ax)
-    as_choice(of, "count of GPUs", ("held", "waiting"))
+    as_choice(of, "count of GPUs", ("held", "waiting"), "of")
     usage = _checked(gpu_usage(result))
     panels = _panels(1, of, ax, waits=bool(usage["waiting"].any()))
     if (jobs := panels.get("waiting")) is not None:
@@ -122,7 +122,7 @@ def usage_curves(results: Mapping[str, Result], of: str = "held", ax: Axes | Non
         If there is nothing to draw.
     """
     require_matplotlib(ax)
-    as_choice(of, "count of GPUs", COUNTS)
+    as_choice(of, "count of GPUs", COUNTS, "of")
     usages = {label: _checked(gpu_usage(result)) for label, result in results.items()}
     if not usages:
         raise InputError("there is nothing to draw: no runs are given")

@@ -60,7 +60,7 @@ class Records(NamedTuple):
 
 def check_format(format: str) -> None:
     """Check before a long run that tables can be written in a format, one of `WRITERS`."""
-    if as_choice(format, "format of tables", WRITERS) == "parquet":
+    if as_choice(format, "format of tables", WRITERS, "format") == "parquet":
         check_pyarrow()
 
 

@@ -164,7 +164,7 @@ class RunHandle:
         if not callable(function):
             raise InputError(f"the listener for {said(kind)} must be a function, not "
                              f"{said(function)}")
-        known = as_choice(kind, "kind of event", EVENT_KINDS)
+        known = as_choice(kind, "kind of event", EVENT_KINDS, "kind")
         self._run.listen(self._hear)
         self._listeners.setdefault(known, []).append(function)
 

@@ -68,7 +68,7 @@ def warm_up(allocators: Iterable[str] | None = None, *, workers: int | None = No
     """
     names = _installed_ones() if allocators is None else list(allocators)
     for name in names:
-        check_installed(as_choice(name, "allocator", ALLOCATORS.names))
+        check_installed(as_choice(name, "allocator", ALLOCATORS.names, "allocators"))
     done = compile_for(names, loky.cpu_count() if workers is None else workers, progress)
     for name, failure in done.items():
         if failure is not None:

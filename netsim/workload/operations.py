@@ -83,7 +83,7 @@ class Sending(NamedTuple):
         >>> list(Sending.of("all-reduce", [4, 6], 100).flows)
         [Flow(src=4, dst=6, nbytes=100.0), Flow(src=6, dst=4, nbytes=100.0)]
         """
-        as_choice(kind, "communication", COMMUNICATIONS)
+        as_choice(kind, "communication", COMMUNICATIONS, "kind")
         at, count = np.array(members, np.int64), len(members)
         src, dst, parts, steps = transfer(kind, at, rings)
         flows = Flows(src, dst, np.full(len(src), parts * payload / max(count * rings, 1)))
