@@ -197,9 +197,9 @@ class Paper(_LedgerTable):
         rule = row.claim.criterion.written(row.claim.percent)
         verdict = outcome.verdict if outcome.verdict == HOLDS else f"**{outcome.verdict}**"
         # What is as it should be is not said twice.
-        needs = "" if rule == f"= {outcome.shown}" else f" (needs {rule})"
+        within = "" if rule == f"= {outcome.shown}" else f" ({rule})"
         reason = f". {row.why}" if row.why else ""
-        return said | {"measured": f"{outcome.shown}{needs}: {verdict}{reason}"}
+        return said | {"measured (rule): verdict": f"{outcome.shown}{within}: {verdict}{reason}"}
 
     def figure(self, setting: str) -> Axes:
         """Draw the figure of a setting from its kept runs, with the numbers of the paper."""

@@ -140,12 +140,6 @@ def _links_change(run: ClusterRun) -> str | None:
     return None
 
 
-_STAGED = "models of several stages, slices, experts, trees"
-
-_OTHERS = "other patterns"
-
-_WRITTEN = "stages written out, ranks that compute"
-
 _FACTOR = "`allreduce_factor` other than 1"
 
 _ON_CLUSTERS: Mapping[str, Need] = {
@@ -153,18 +147,18 @@ _ON_CLUSTERS: Mapping[str, Need] = {
         lambda run: f"{run.context.cluster.name!r} is a cluster",
         "", (), "it schedules chunks of jobs, or sends jobs to the cloud"),
     "rings": Need(
-        _not_rings, "workload", (_STAGED, _OTHERS, _WRITTEN, _FACTOR),
+        _not_rings, "workload", ("jobs other than rings", _FACTOR),
         "`rar-contention` and the plans of SJF-BCO only support rings: the pattern "
         "`ring-all-reduce`, or a model of one stage with a ring all-reduce"),
     "known iteration times": Need(
         lambda run: _first(refusal(model_of, job) for job in run.context.jobs),
-        "workload", (_OTHERS, _WRITTEN),
+        "workload", ("jobs other than models and rings",),
         "the time of an iteration is known only for models and rings; `asrpt` runs jobs by it, "
         "and predictions need it"),
     "known traffic": Need(
         lambda run: _first(refusal(check_traffic, job) for job in run.context.jobs
                            if not has_model(job)),
-        "workload", (_OTHERS,),
+        "workload", ("patterns other than rings",),
         "`mapped` uses the traffic between replicas or ranks; flows of other patterns are drawn "
         "when jobs run"),
     "whole all-reduces": Need(
