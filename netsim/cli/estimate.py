@@ -119,7 +119,7 @@ def _options(given: tuple[str, ...]) -> dict[str, Any]:
 
 def _print(table: pd.DataFrame) -> None:
     from netsim.base.units import format_seconds, format_size
-    from netsim.cli.tables import print_table
+    from netsim.cli.printing import print_table
 
     def in_gb(name: str) -> list[str]:
         return ["" if math.isnan(rate) else f"{rate / 1e9:.2f}" for rate in table[name]]
@@ -200,7 +200,7 @@ _MOST_ROWS = 40
 
 def _print_calibration(found: Calibration) -> None:
     from netsim.base.units import format_seconds, format_size
-    from netsim.cli.tables import print_table
+    from netsim.cli.printing import print_table
     from netsim.studies.calibration import inline
 
     errors, every = found.errors, -(-len(found.rows) // _MOST_ROWS)
@@ -362,7 +362,7 @@ def _print_job(model: ParallelModel, kind: ServerKind) -> None:
 def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> None:
     """Print the iteration time, the optimum, and the extremes over all placements."""
     from netsim.base.units import format_seconds
-    from netsim.cli.tables import print_table
+    from netsim.cli.printing import print_table
     from netsim.models.iteration_time import alpha_min_bound
     from netsim.models.mapping import Mapper
 
@@ -386,7 +386,7 @@ def _print_alphas(model: ParallelModel, kind: ServerKind, found: dict[str, Mappe
 def _print_mapping(name: str, model: ParallelModel, kind: ServerKind, mapped: Mapped) -> None:
     """Print the replicas on each server, and the parts of the time of its slowest stage."""
     from netsim.base.units import format_seconds
-    from netsim.cli.tables import print_table
+    from netsim.cli.printing import print_table
     from netsim.models.iteration_time import iteration_parts
 
     echo(f"\n{name}: GPUs by stage, and times of each server's slowest stage\n")
@@ -492,7 +492,7 @@ def _table(evaluations: list[Evaluation]) -> pd.DataFrame:
 
 def _print_errors(evaluations: list[Evaluation]) -> None:
     from netsim.base.units import format_seconds
-    from netsim.cli.tables import print_table
+    from netsim.cli.printing import print_table
     from netsim.plots.style import three_figures
 
     first = evaluations[0]

@@ -98,7 +98,7 @@ def _print_names(as_json: bool) -> None:
 
 def _print_rows(papers: Mapping[str, Paper], as_json: bool, page: str | None) -> None:
     """Print all statements of papers, with their measured values and verdicts."""
-    from netsim.cli.tables import print_table
+    from netsim.cli.printing import print_table
     from netsim.reproductions.ledger import statements
 
     found = list(statements(papers))
@@ -175,13 +175,13 @@ def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, see
 
 
 def _print_claims(done: Reproduced, as_json: bool) -> None:
-    from netsim.cli.tables import print_claims
+    from netsim.cli.printing import print_claims
 
     (echo_json if as_json else print_claims)(done.claims)
 
 
 def _tell_failures(done: Reproduced) -> bool:
-    from netsim.cli.tables import print_failures
+    from netsim.cli.printing import print_failures
 
     if done.sweep is None:
         return False

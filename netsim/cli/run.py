@@ -41,7 +41,7 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
     loaded, folder = prepared(experiment, policies + overrides(settings, seed), out, single=True,
                               plugins=plugins)
     # Imported only now, so that mistakes in the file are reported at once.
-    from netsim.cli.tables import print_result
+    from netsim.cli.printing import print_result
     from netsim.plots.perfetto import save_with_timeline
     from netsim.results.result import asked_for
     from netsim.results.store import TRACE
@@ -100,7 +100,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
         changes.append(f"compare.baseline={json.dumps(baseline)}")
     loaded, folder = prepared(experiment, changes, out, single=False, plugins=plugins)
     # Imported only now, so that mistakes in the file are reported at once.
-    from netsim.cli.tables import print_comparison
+    from netsim.cli.printing import print_comparison
     from netsim.plots.bars import save_plot
     from netsim.plots.pictures import check_picture, lacking_on
     from netsim.studies.compare import compare_experiment, with_known_baseline

@@ -95,7 +95,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
                             "points": None if points is None else _points(points)}
     usual = default_sweep_folder(draft, **grid)
     # Imported only now, so that mistakes are reported at once.
-    from netsim.cli.tables import means_and_ratios, print_failures, print_sweep
+    from netsim.cli.printing import means_and_ratios, print_failures, print_sweep
     from netsim.studies.sweep import sweep_experiment
 
     folder = Path(out) if out else usual

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import netsim as api
-from netsim.cli import tables
+from netsim.cli import printing
 from netsim.cli.main import _echo_warning
 from netsim.cli.options import echo
 from netsim.simulation import progress
@@ -69,7 +69,7 @@ def test_the_names_are_shown_escaped(evil, netsim):
 
 
 def test_tables_show_names_as_they_are_but_for_control_characters(capsys):
-    tables.print_table({"[b]\x1bname": ["[/b]:x:\n\x1b", "[red]a"], "n": ["1", "2"]})
+    printing.print_table({"[b]\x1bname": ["[/b]:x:\n\x1b", "[red]a"], "n": ["1", "2"]})
     assert capsys.readouterr().out.splitlines() == [
         r"[b]\x1bname    n", r"[/b]:x:\n\x1b  1", "[red]a         2"]
 
@@ -78,7 +78,7 @@ def test_labels_of_comparisons_are_shown_escaped(capsys):
     comparison = api.compare("parrot-fig2", "parrot-fig2",
                              {"a\x1b[2Jb\n": "parrot", "[/b]": "lccf"}, baseline="a\x1b[2Jb\n",
                              until="3s")
-    tables.print_comparison(comparison, "out\x1b")
+    printing.print_comparison(comparison, "out\x1b")
     printed = capsys.readouterr().out
     assert printed.replace("\n", "").isprintable()
     assert r"a\x1b[2Jb\n: only" in printed
@@ -116,7 +116,7 @@ def test_commands_print_through_one_function():
                  if isinstance(node, ast.Call)]
         names = {each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
                  for each in calls}
-        if path.name not in ("options.py", "tables.py"):
+        if path.name not in ("options.py", "printing.py"):
             assert not names & {"print", "secho", "write", "Console"}, path
         attributes = [each for each in calls if isinstance(each, ast.Attribute)
                       and each.attr == "echo"]
