@@ -1,9 +1,9 @@
 """Predict the iterations of jobs from those of earlier jobs of the same group and user."""
 
 from netsim.base.lazy import loading
-from netsim.predictors.base import Guarded, Predictor
 from netsim.predictors.evaluation import Evaluation, evaluate, evaluation_table
 from netsim.predictors.forecast import Forecast
+from netsim.predictors.predictor import Guarded, Predictor
 from netsim.predictors.registry import PREDICTORS, make_predictor
 
 __all__ = ["PREDICTORS", "Evaluation", "Forecast", "Guarded", "Predictor", "evaluate",

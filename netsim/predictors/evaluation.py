@@ -12,7 +12,7 @@ import numpy as np
 from netsim.base.arrays import Floats
 from netsim.base.brief import brief
 from netsim.errors import InputError
-from netsim.predictors.base import Report
+from netsim.predictors.predictor import Report
 from netsim.predictors.registry import make_predictor
 from netsim.workload import History, Workload, history_of, split_history
 

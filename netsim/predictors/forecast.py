@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from netsim.base.arrays import Floats, Ints
 from netsim.base.units import Quantity, parse_seconds
 from netsim.errors import InputError
-from netsim.predictors.base import Report
+from netsim.predictors.predictor import Report
 from netsim.predictors.registry import make_predictor
 from netsim.workload import History, JobSpec, history_of
 from netsim.workload.history import UNKNOWN, group_number

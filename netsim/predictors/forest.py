@@ -18,7 +18,7 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.streams import stream
 from netsim.base.values import as_whole, convert, known_names, optional
 from netsim.errors import MissingExtraError
-from netsim.predictors.base import Report
+from netsim.predictors.predictor import Report
 
 #: scikit-learn converts features to float32, which cannot distinguish larger whole numbers.
 _EXACT = 2**24

@@ -9,12 +9,12 @@ from typing import Any
 from netsim.base.plugins import Registry, copied, labelled, parse_policy
 from netsim.base.values import about
 from netsim.errors import InputError
-from netsim.predictors.base import Guarded, Predictor
+from netsim.predictors.predictor import Guarded, Predictor
 
 PREDICTORS = Registry("predictor", {
-    "mean": "netsim.predictors.base:Mean",
-    "median": "netsim.predictors.base:Median",
-    "perfect": "netsim.predictors.base:Perfect",
+    "mean": "netsim.predictors.predictor:Mean",
+    "median": "netsim.predictors.predictor:Median",
+    "perfect": "netsim.predictors.predictor:Perfect",
     "random-forest": "netsim.predictors.forest:RandomForest",
 }, group="predictors")
 
