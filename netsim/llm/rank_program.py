@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from netsim.llm.schedules import (
+from netsim.llm.passes import (
     Bucket,
     Pass,
     Unit,

@@ -10,8 +10,8 @@ import netsim
 from netsim.jobs.longest_path import longest_path
 from netsim.llm import Transformer, llm_operations
 from netsim.llm.job import RankGrid, groups_of
+from netsim.llm.passes import buckets_of, cost_of, passes_of, shards_of, units_of
 from netsim.llm.rank_program import rank_program
-from netsim.llm.schedules import buckets_of, cost_of, passes_of, shards_of, units_of
 from netsim.llm.setup import TrainingSetup
 from tests.twins.kernels import ends_of
 
