@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from netsim.analysis.comparison import Columns, over, print_columns
+from netsim.analysis.comparison_table import Columns, over, print_columns
 from netsim.analysis.intervals import without_intervals
 from netsim.base.units import format_bytes, format_count, format_number, format_seconds
 from netsim.cli.options import echo, echo_pairs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
-from netsim.analysis.comparison import LOWER_BOUND
+from netsim.analysis.comparison_table import LOWER_BOUND
 from netsim.base.arrays import Floats
 from netsim.base.files import atomic_write
 from netsim.errors import InputError, OutputError

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.coflows import ALL, CLASSES, by_class
-from netsim.analysis.comparison import LOWER_BOUND
+from netsim.analysis.comparison_table import LOWER_BOUND
 from netsim.base.arrays import Floats
 from netsim.base.units import Quantity, format_count
 from netsim.errors import InputError

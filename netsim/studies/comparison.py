@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.analysis.comparison import (
+from netsim.analysis.comparison_table import (
     LOWER_BOUND,
     Part,
     note_of,
