@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from netsim.testing.allocators import check_allocator
     from netsim.testing.cases import networks, views, workloads
     from netsim.testing.listing import promises_of
+    from netsim.testing.made_view import make_view
     from netsim.testing.patterns import check_pattern
     from netsim.testing.placements import check_placement
     from netsim.testing.schedulers import check_scheduler
     from netsim.testing.topologies import check_topology
-    from netsim.testing.view import make_view
 
 _MODULE_OF = {name: f"netsim.testing.{module}" for name, module in {
     "check_allocator": "allocators", "check_pattern": "patterns", "check_placement": "placements",
-    "check_scheduler": "schedulers", "check_topology": "topologies", "make_view": "view",
+    "check_scheduler": "schedulers", "check_topology": "topologies", "make_view": "made_view",
     "networks": "cases", "promises_of": "listing", "views": "cases", "workloads": "cases",
 }.items()}
 

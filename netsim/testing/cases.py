@@ -20,8 +20,8 @@ from netsim.errors import InputError
 from netsim.fabric.allocation import Information
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
+from netsim.testing.made_view import make_view
 from netsim.testing.trial import Pick, drawn
-from netsim.testing.view import make_view
 from netsim.workload import JobSpec, Stage, Workload
 
 if TYPE_CHECKING:
