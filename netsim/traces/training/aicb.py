@@ -6,7 +6,8 @@ import csv
 import re
 import reprlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -209,10 +210,6 @@ def _named(line: Line, staged: bool) -> tuple[str, str]:
 
 # --- operations ----------------------------------------------------------------------------
 
-#: The kinds of groups within a stage by those of a layout.
-_REPLICAS = {"dp": "dp-cp", "ep": "ep", "dp-ep": "edp"}
-
-
 def stage_traces(file: AicbFile, layout: Layout, *, skip_init: bool) -> Iterator[RankTrace]:
     """Yield the trace of each rank: the rows of its stage, one after the other.
 
@@ -226,7 +223,18 @@ def stage_traces(file: AicbFile, layout: Layout, *, skip_init: bool) -> Iterator
         yield RankTrace.of(rank, file.path, _nodes(layout, rank, stages[layout.place(rank)[2]]))
 
 
+def alike_trace(file: AicbFile, layout: Layout, *, skip_init: bool) -> RankTrace:
+    """Make the trace of rank 0, as which all others do; where nothing is sent, they only meet."""
+    rows = file.rows(skip_init=skip_init)
+    nodes = [node if node.payload and len(node.members) > 1 else replace(node, collective="barrier")
+             for node in _nodes(layout, 0, rows)]
+    end = RankNode(len(rows), "end", "point", tuple(node.id for node in nodes[-1:]), stream="end")
+    return RankTrace.of(0, file.path, (*nodes, end))
+
+
 def _nodes(layout: Layout, rank: int, rows: Sequence[AicbRow]) -> Iterator[RankNode]:
+    t, j, stage = layout.place(rank)
+    members_of = cache(partial(layout.members, rank=rank))
     done: tuple[int, ...] = ()
     begun: list[int] = []
     messages = False
@@ -235,34 +243,14 @@ def _nodes(layout: Layout, rank: int, rows: Sequence[AicbRow]) -> Iterator[RankN
             continue
         if not (messages and row.peer):
             done, begun = tuple(begun), []
-        yield _node(layout, rank, number, row, done)
+        node = RankNode(number, f"{number}.{row.stage}/{row.group} {row.kind}", "collective", done,
+                        collective=row.kind, payload=row.nbytes, label=row.group,
+                        where=f"line {row.line} ({row.kind!r})")
+        if row.peer:
+            other = layout.rank(t, j, (stage + row.peer) % layout.pp)
+            yield replace(node, kind=row.kind, collective="send",
+                          members=(rank, other) if row.kind == "send" else (other, rank))
+        else:
+            yield replace(node, group=row.group, members=members_of(row.group))
         begun.append(number)
         messages = bool(row.peer)
-
-
-def _node(layout: Layout, rank: int, number: int, row: AicbRow, after: tuple[int, ...]) -> RankNode:
-    t, j, stage = layout.place(rank)
-    name = f"{number}.{row.stage}/{row.group} {row.kind}"
-    where = f"line {row.line} ({row.kind!r})"
-    if not row.peer:
-        return RankNode(number, name, "collective", after, collective=row.kind,
-                        members=_members(layout, row.group, rank), payload=row.nbytes,
-                        group=row.group, label=row.group, where=where)
-    other = layout.rank(t, j, (stage + row.peer) % layout.pp)
-    ends = (rank, other) if row.kind == "send" else (other, rank)
-    return RankNode(number, name, row.kind, after, collective="send", members=ends,
-                    payload=row.nbytes, label="pp", where=where)
-
-
-def _members(layout: Layout, group: str, rank: int) -> tuple[int, ...]:
-    """List the ranks of the group of a given kind to which a rank belongs."""
-    t, j, stage = layout.place(rank)
-    if group == "all":
-        return tuple(range(layout.ranks))
-    if group == "tp":
-        return tuple(layout.rank(other, j, stage) for other in range(layout.tp))
-    if group in _REPLICAS:
-        return tuple(layout.rank(t, other, stage)
-                     for other in layout.groups_of(j)[_REPLICAS[group]])
-    stages = range(layout.pp) if group == "pp" else sorted({0, layout.pp - 1})
-    return tuple(layout.rank(t, j, other) for other in stages)

@@ -20,8 +20,8 @@ from netsim.traces.training.simai_file import COLUMNS, SimaiFile
 class LayerLoads(NamedTuple):
     """The loads of a file of SimAI, by number of the layer and column of it (`COLUMNS`)."""
 
-    exchanges: dict[tuple[int, int], Exchange]
-    work: dict[tuple[int, int], Floats]  #: of the ranks of a group; see `Exchange`
+    exchanges: dict[tuple[int, int], Exchange]  #: of its all-to-alls
+    work: dict[tuple[int, int], Exchange]  #: what brings the tokens that it computes
 
 
 @known_names
@@ -120,7 +120,7 @@ class TraceExpertLoad(ExpertLoad):
                     pair, (file.layers[first].steps[column].nbytes,
                            file.layers[last].steps[column].nbytes), ranks, backward=column == 1,
                     refuse=partial(_of_layer, file, first))
-            work, begin = made.exchanges[a, 0].work, a + 1
+            work, begin = made.exchanges[a, 0], a + 1
             while begin - 1 > before and file.layers[begin - 1].name == file.layers[b].name:
                 begin -= 1  # AICB writes all computation of experts into the first line of several
             made.work.update({(number, 0): work for number in range(begin, b + 1)})

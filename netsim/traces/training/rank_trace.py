@@ -1,7 +1,8 @@
 """The operations of one rank, as readers of all formats make them from its trace, and their join.
 
 `join` matches collectives and messages of the traces of all ranks, which makes the operations of a
-job. Where all ranks are copies of one, `join_copies` makes their operations side by side.
+job. Where all ranks are copies of one in one group, `join_copies` makes their operations side by
+side; where they are in groups of a layout, `join_alike` in `scaling` does.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class RankNode:
     after : tuple of int
         Ids of nodes of the same rank that must be complete before this one begins.
     seconds : float
-        Duration of a computation.
+        Duration of a computation, or that ranks wait after they have met in a barrier.
     stream : str
         The stream on which it takes turns with other nodes of its rank; ``""`` for none.
     collective : str
@@ -71,7 +72,10 @@ class RankNode:
     where : str
         The name in errors; by default the id.
     exchange : Exchange, optional
-        The parts of an all-to-all, if they are not equal.
+        The parts of an all-to-all, if they are not equal. Of a computation of experts: those that
+        bring its tokens, for ranks that are all alike.
+    factor : float
+        Of all bytes of a collective, for ranks that are all alike.
     """
 
     id: int
@@ -88,6 +92,7 @@ class RankNode:
     tag: int = 0
     where: str = ""
     exchange: Exchange | None = None
+    factor: float = 1.0
     __repr__ = brief
 
     def __str__(self) -> str:
@@ -366,7 +371,8 @@ class _Joining:
         """Make the collectives of a group."""
         for there in _turns(of_rank):
             node = next(iter(there.values())).node
-            shared = self._add(-1, 0.0, self._sending(node.collective, node), "", node.name)
+            shared = self._add(-1, node.seconds, self._sending(node.collective, node), "",
+                               node.name)
             for rank, met in there.items():
                 self._share(rank, met, shared)
 

@@ -1,13 +1,13 @@
 """Makes many ranks of a few: their layout in groups, copies of traces, and groups that grow.
 
-`Scaling` gives ranks without a trace that of another one. `ProgramsBuilder` makes the operations of
+`Scaling` gives ranks without a trace that of another one. `join_alike` makes the operations of
 ranks that all do the same, each in its groups, side by side.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints
-from netsim.base.limits import check_limit, most
+from netsim.base.arrays import Ints
+from netsim.base.limits import check_limit
 from netsim.base.values import about, as_choice, as_whole
 from netsim.errors import InputError, TraceError
 from netsim.llm.job import RankGrid
@@ -28,6 +28,9 @@ from netsim.workload.operations import Family, Programs, Row
 KEPT = ("buffer", "input")
 
 _SIZES = ("tp", "cp", "ep", "dp", "pp")
+
+#: The kinds of groups of replicas in SimAI and AICB, and their names in `Layout.groups_of`.
+_REPLICAS = {"dp": "dp-cp", "ep": "ep", "dp-ep": "edp"}
 
 
 def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
@@ -158,6 +161,19 @@ class Layout(NamedTuple):
         return {"replica": range(j, j + 1), "cp": range(first, first + cp),
                 "dp": range(j % cp, count, cp), "dp-cp": range(count),
                 "ep": range(block, block + ep), "edp": range(j % ep, count, ep)}
+
+    def members(self, group: str, rank: int) -> tuple[int, ...]:
+        """List the ranks of the group of a kind (see `size`) to which a rank belongs."""
+        t, j, stage = self.place(rank)
+        if group == "all":
+            return tuple(range(self.ranks))
+        if group == "tp":
+            return tuple(self.rank(other, j, stage) for other in range(self.tp))
+        if group in _REPLICAS:
+            return tuple(self.rank(t, other, stage)
+                         for other in self.groups_of(j)[_REPLICAS[group]])
+        stages = range(self.pp) if group == "pp" else sorted({0, self.pp - 1})
+        return tuple(self.rank(t, j, other) for other in stages)
 
     def _sizes(self) -> dict[str, int]:
         return {"dp": self.dp, "ep": self.ep, "edp": self.replicas // self.ep}
@@ -370,101 +386,56 @@ class _Groups(NamedTuple):
     rings: int  #: of a collective that goes round
 
 
-class ProgramsBuilder:
-    """Makes the operations of all ranks from those of one rank, step by step.
+def join_alike(trace: RankTrace, layout: Layout, gpus_per_server: int) -> Programs:
+    """Make the programs of ranks that all do what rank 0 does, each in its groups.
 
-    A collective of a group with p ranks on each of several servers consists of p rings, each of
-    which leaves a server from another rank.
+    The label of a collective is the kind of its groups (`Layout.size`). A collective of a group
+    with p ranks on each of several servers consists of p rings, each of which leaves a server from
+    another rank. For messages, only their senders wait. The last node ends an iteration of a rank.
     """
+    return _Alike(layout, gpus_per_server).programs(trace)
+
+
+class _Alike:
+    """Makes a row of operations of each node, in the order of nodes."""
 
     def __init__(self, layout: Layout, gpus_per_server: int) -> None:
-        self._gpus, self._most = gpus_per_server, most("steps")
+        self._gpus = gpus_per_server
         self._ranks = np.arange(layout.ranks)
         self._grid = RankGrid.make(*layout, _ORDER)
         self._groups: dict[str, _Groups] = {}
         self._families: dict[tuple[str, str, int, float, Exchange | None], int] = {}
         self._made: list[Family] = []
-        self._rows: list[Row] = []
-        self._after: list[tuple[int, int]] = []
-        self._front: tuple[int, ...] = ()
-        self._firsts: list[int] = []
-        self._computed = -1
-        self._behind: list[int] = []
         self._tokens = np.zeros(2, np.int64)
 
-    def compute(self, name: str, ns: int, work: Floats | None = None) -> None:
-        """Add a computation of some nanoseconds; nothing for 0.
+    def programs(self, trace: RankTrace) -> Programs:
+        """Return all operations."""
+        nodes, end = trace.nodes, len(trace.nodes) - 1
+        check_limit("steps", len(nodes), where="an iteration of a rank")
+        rows = tuple(map(self._row, nodes))
+        place = {node.id: row for row, node in enumerate(nodes)}
+        after = tuple((row, place[other]) for row, node in enumerate(nodes) for other in node.after)
+        previous = tuple((row, end) for row, node in enumerate(nodes) if not node.after)
+        routed, dropped = self._tokens.tolist()
+        return Programs(rows, after, previous, tuple(self._made), len(self._ranks),
+                        tokens=(routed, dropped))
 
-        If it is that of experts, `work` has factors of the ranks of a group of experts.
-        """
-        if ns:
-            behind = () if self._computed < 0 else (self._computed,)
-            self._computed = self._add(name, "compute", self._ranks, ns / 1e9, -1, self._ranks,
-                                       (*self._front, *behind))
-            self._front = (self._computed,)
-            if work is not None:
-                factors = np.empty(len(self._ranks))
-                factors[self._groups_of("ep").members] = work
-                self._rows[-1] = self._rows[-1]._replace(factors=factors)
-
-    def wait(self, name: str, seconds: float, group: str = "all", *, blocks: bool = True) -> None:
-        """Make the ranks of each group meet, and then wait for some time."""
-        of_rank = self._groups_of(group).of_rank
-        self._go_on(self._add(name, group, None, seconds, -1, of_rank, self._front), blocks)
-
-    def collective(self, name: str, kind: str, group: str, nbytes: int, *, factor: float = 1.0,
-                   late_ns: int = 0, blocks: bool = True, exchange: Exchange | None = None
-                   ) -> None:
-        """Add a collective in each group, with `nbytes` in the larger buffer.
-
-        The bytes on the wire are multiplied by `factor`. It ends `late_ns` after its last byte. If
-        it `blocks`, ranks wait for its end; otherwise only the end of the iteration does.
-        `exchange` has the parts of an all-to-all, if they are not equal.
-        """
-        members, of_rank, rings = self._groups_of(group)
-        if members.shape[1] == 1 or not nbytes:
-            self.wait(name, late_ns / 1e9, group, blocks=blocks)
-            return
-        family = self._family(Family(kind, members, nbytes, group, factor,
-                                     rings if kind in _ROUND else 1), exchange)
-        row = self._add(name, group, None, 0.0, family, of_rank, self._front)
-        if late_ns:
-            row = self._add(f"{name}, update", group, None, late_ns / 1e9, -1, of_rank, (row,))
-        self._go_on(row, blocks)
-
-    def send(self, name: str, stages: int, nbytes: int) -> None:
-        """Send from each rank to the rank some stages ahead; only the end of an iteration waits."""
-        ranks, stages_of = self._ranks, len(self._grid.dense)
-        other = (ranks + stages * (len(ranks) // stages_of)) % len(ranks)
-        family = self._family(Family("send", np.stack((ranks, other), axis=1), nbytes,
-                                     f"pp {stages}"))
-        self._go_on(self._add(name, "pp", None, 0.0, family, ranks, self._front), False)
-
-    def programs(self) -> Programs:
-        """Return all operations; an iteration of a rank ends when all its operations are done."""
-        end = self._add("end", "end", None, 0.0, -1, self._ranks, (*self._front, *self._behind))
-        return Programs(tuple(self._rows), tuple(dict.fromkeys(self._after)),
-                        tuple((first, end) for first in self._firsts), tuple(self._made),
-                        len(self._ranks), tokens=(int(self._tokens[0]), int(self._tokens[1])))
-
-    def _add(self, name: str, stream: str, ranks: Ints | None, seconds: float, family: int,
-             of_rank: Ints, after: Iterable[int]) -> int:
-        row = len(self._rows)
-        if row == self._most:
-            check_limit("steps", row + 1, where="an iteration of a rank")
-        size = int(of_rank[-1]) + 1 if of_rank is self._ranks else int(of_rank.max()) + 1
-        self._rows.append(Row(name, stream, ranks, seconds, family, size, of_rank))
-        pairs = [(row, other) for other in after]
-        self._after += pairs
-        if not pairs:
-            self._firsts.append(row)
-        return row
-
-    def _go_on(self, row: int, blocks: bool) -> None:
-        if blocks:
-            self._front = (row,)
-        else:
-            self._behind.append(row)
+    def _row(self, node: RankNode) -> Row:
+        ranks, count = self._ranks, len(self._ranks)
+        if node.kind in ("compute", "point"):
+            factors = None
+            if node.exchange is not None:
+                factors = np.empty(count)
+                factors[self._groups_of("ep").members] = node.exchange.work
+            return Row(node.name, node.stream, ranks if node.kind == "compute" else None,
+                       node.seconds, -1, count, ranks, factors)
+        if node.kind == "send":
+            ends = np.stack((ranks, (ranks + node.members[1]) % count), axis=1)
+            return Row(node.name, node.group, None, 0.0, self._family(node, ends), count, ranks)
+        members, of_rank, rings = self._groups_of(node.label)
+        family = -1 if node.collective == "barrier" else self._family(
+            node, members, rings if node.collective in _ROUND else 1)
+        return Row(node.name, node.label, None, node.seconds, family, len(members), of_rank)
 
     def _groups_of(self, group: str) -> _Groups:
         if group not in self._groups:
@@ -476,15 +447,17 @@ class ProgramsBuilder:
             self._groups[group] = _Groups(members, of_rank, _rings(members, self._gpus))
         return self._groups[group]
 
-    def _family(self, family: Family, exchange: Exchange | None = None) -> int:
-        """Return the index of a family, which equal ones share."""
-        key = family.kind, family.group, family.payload, family.factor, exchange
+    def _family(self, node: RankNode, members: Ints, rings: int = 1) -> int:
+        """Return the index of the family of what a node sends, which equal ones share."""
+        exchange = node.exchange
+        key = node.collective, node.label, node.payload, node.factor, exchange
         if exchange is not None:
-            family = replace(family, between=exchange.between)
-            self._tokens += family.groups * np.array(exchange.tokens)
+            self._tokens += len(members) * np.array(exchange.tokens)
         if key not in self._families:
             self._families[key] = len(self._made)
-            self._made.append(family)
+            self._made.append(Family(
+                node.collective, members, node.payload, node.label, node.factor, rings,
+                between=None if exchange is None else exchange.between))
         return self._families[key]
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.base.files import stem_of
-from netsim.base.limits import check_limit
+from netsim.base.limits import check_limit, most
 from netsim.base.reading import as_problems, require_file
 from netsim.base.units import Quantity
 from netsim.base.values import as_choice, as_flag, as_whole, known_names
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.traces.files import OF_AICB, first_word
-from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
+from netsim.traces.training.aicb import AicbFile, AicbRow, alike_trace, read_aicb_file, stage_traces
 from netsim.traces.training.experts import LayerLoads, TraceExpertLoad, load_of
-from netsim.traces.training.rank_trace import join, one_job
-from netsim.traces.training.scaling import KEPT, Layout, ProgramsBuilder, grown_payload, growth
+from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace, join, one_job
+from netsim.traces.training.scaling import KEPT, Layout, grown_payload, growth, join_alike
 from netsim.traces.training.simai_file import (
     COLUMNS,
     POLICIES,
@@ -156,8 +157,8 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                 raise InputError("expert_load is for what is simulated: it does not go with "
                                  'simai = "analytical", pipeline = "formula" or efficiency',
                                  "expert_load")
-            made = _run_simai(file, ProgramsBuilder(layout, gpus_per_server), layout, machines,
-                              simai, pipeline, load)
+            made = join_alike(_simai_trace(file, layout, machines, simai, pipeline, load), layout,
+                              gpus_per_server)
     name = stem_of(path)
     return one_job(made, name, name, iterations, hosts, seed)
 
@@ -241,10 +242,8 @@ def _grown(file: SimaiFile, traced: Layout, scale: Mapping[str, int] | None, kee
            ) -> tuple[SimaiFile, Layout]:
     """Scale the groups of a file; return it with its buffers, and the layout."""
     layout = _scaled(traced, scale, file.path)
-    layers = tuple(layer._replace(
-        forward=_kept(layer.forward, traced, layout, keep),
-        inputs=_kept(layer.inputs, traced, layout, keep),
-        weights=_kept(layer.weights, traced, layout, keep)) for layer in file.layers)
+    layers = tuple(layer._replace(steps=tuple(
+        _kept(step, traced, layout, keep) for step in layer.steps)) for layer in file.layers)
     return replace(file, layers=layers), layout
 
 
@@ -285,12 +284,7 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
                       stacklevel=4)
     if layout.pp > 1 and len(file.stages) > 1:
         return join(list(stage_traces(file, layout, skip_init=skip_init)))
-    ranks = ProgramsBuilder(layout, gpus_per_server)
-    for number, row in enumerate(file.rows(skip_init=skip_init)):
-        if row.group:
-            name = f"{number}.{row.stage}/{row.group} {row.kind}"
-            ranks.collective(name, row.kind, row.group, row.nbytes)
-    return ranks.programs()
+    return join_alike(alike_trace(file, layout, skip_init=skip_init), layout, gpus_per_server)
 
 
 def _aicb_layout(file: AicbFile) -> Layout:
@@ -311,28 +305,82 @@ def _aicb_layout(file: AicbFile) -> Layout:
     return layout
 
 
-def _run_simai(file: SimaiFile, ranks: ProgramsBuilder, layout: Layout, machines: Machines | None,
-               simai: str, pipeline: str, load: TraceExpertLoad | None) -> Programs:
-    """Make the operations of ranks in a file of SimAI."""
+def _simai_trace(file: SimaiFile, layout: Layout, machines: Machines | None, simai: str,
+                 pipeline: str, load: TraceExpertLoad | None) -> RankTrace:
+    """Make the trace of rank 0 in a file of SimAI; all others do the same."""
+    steps = _Steps(layout)
     if simai == "analytical":
         assert machines is not None
-        return _added_up(analytical_times(file, layout, machines), ranks)
-    bubble = analytical_times(file, layout, machines).bubble_s if (
-        pipeline == "formula" and machines is not None) else None
-    sent = file.header.get("pp_bytes", 0) if pipeline == "send" else 0
-    return _LayerPasses(
-        file, layout, ranks, machines if machines and machines.efficiencies else None, sent,
-        LayerLoads({}, {}) if load is None else load.on_layers(file, layout.ep)
-    ).programs(bubble)
+        _added_up(analytical_times(file, layout, machines), steps)
+    else:
+        bubble = analytical_times(file, layout, machines).bubble_s if (
+            pipeline == "formula" and machines is not None) else None
+        sent = file.header.get("pp_bytes", 0) if pipeline == "send" else 0
+        _LayerPasses(file, layout, steps, machines if machines and machines.efficiencies else None,
+                     sent, LayerLoads({}, {}) if load is None else load.on_layers(file, layout.ep)
+                     ).run(bubble)
+    return steps.trace(file.path)
 
 
-def _added_up(times: SimaiTimes, ranks: ProgramsBuilder) -> Programs:
+class _Steps:
+    """The nodes of rank 0, step by step; those that block end before later ones begin."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout, self._most = layout, most("steps")
+        self._members = cache(partial(layout.members, rank=0))
+        self._nodes: list[RankNode] = []
+        self._front: tuple[int, ...] = ()
+        self._computed: tuple[int, ...] = ()
+        self._behind: list[int] = []
+
+    def trace(self, path: Path) -> RankTrace:
+        """Return all nodes, with the end of the iteration."""
+        self._add("end", "point", (*self._front, *self._behind), stream="end")
+        return RankTrace(0, path, tuple(self._nodes))
+
+    def compute(self, name: str, ns: int, exchange: Exchange | None = None) -> None:
+        """Add a computation of some nanoseconds, after the previous one; nothing for 0."""
+        if ns:
+            after = tuple(dict.fromkeys(self._front + self._computed))
+            self._front = self._computed = self._add(
+                name, "compute", after, seconds=ns / 1e9, stream="compute", exchange=exchange)
+
+    def meet(self, name: str, group: str, kind: str = "", *, late_s: float = 0.0,
+             blocks: bool = True, **more: Any) -> None:
+        """Let ranks of a group meet in a collective, if there is one, and wait for some time."""
+        who = {"group": group, "label": group, "members": self._members(group)}
+        last = self._front
+        if kind:
+            last = self._add(name, "collective", last, collective=kind, **who, **more)
+            name += ", update"
+        if late_s or not kind:
+            last = self._add(name, "collective", last, collective="barrier", seconds=late_s, **who)
+        if blocks:
+            self._front = last
+        else:
+            self._behind += last
+
+    def send(self, name: str, stages: int, nbytes: int) -> None:
+        """Send to the rank some stages ahead; only the end of the iteration waits."""
+        ranks = self._layout.ranks
+        other = stages * (ranks // self._layout.pp) % ranks
+        self._behind += self._add(name, "send", self._front, collective="send", members=(0, other),
+                                  payload=nbytes, group="pp", label=f"pp {stages}")
+
+    def _add(self, name: str, kind: str, after: tuple[int, ...], **more: Any) -> tuple[int]:
+        number = len(self._nodes)
+        if number == self._most:
+            check_limit("steps", number + 1, where="an iteration of a rank")
+        self._nodes.append(RankNode(number, name, kind, after, **more))
+        return (number,)
+
+
+def _added_up(times: SimaiTimes, steps: _Steps) -> None:
     """Make an iteration from the times of SimAI's tool, one after the other."""
-    ranks.compute("compute", round(times.compute_s * 1e9))
+    steps.compute("compute", round(times.compute_s * 1e9))
     for name, seconds in times._asdict().items():
         if name != "compute_s" and seconds:
-            ranks.wait(name.removesuffix("_s").replace("_", "-"), seconds)
-    return ranks.programs()
+            steps.meet(name.removesuffix("_s").replace("_", "-"), "all", late_s=seconds)
 
 
 class _LayerPasses:
@@ -342,75 +390,62 @@ class _LayerPasses:
     take a fixed time.
     """
 
-    def __init__(self, file: SimaiFile, layout: Layout, ranks: ProgramsBuilder,
-                 machines: Machines | None, sent: int, loads: LayerLoads) -> None:
+    def __init__(self, file: SimaiFile, layout: Layout, steps: _Steps, machines: Machines | None,
+                 sent: int, loads: LayerLoads) -> None:
         self._loads = loads
-        self._file, self._layout, self._ranks, self._machines = file, layout, ranks, machines
+        self._file, self._layout, self._steps, self._machines = file, layout, steps, machines
         self._sent = sent if layout.pp > 1 else 0
         self._batches = file.header.get("ga", 1) * file.header.get("vpp", 1) if self._sent else 0
         check_limit("steps", self._batches, file.path, 1, where="ga x vpp")
 
-    def programs(self, bubble: float | None) -> Programs:
-        """Make the operations of all ranks in an iteration.
+    def run(self, bubble: float | None) -> None:
+        """Go through an iteration.
 
-        The bubble comes between their passes, so that it hides no gradients.
+        The bubble comes between its passes, so that it hides no gradients.
         """
+        layers = range(len(self._file.layers))
         if self._file.policy == "MICRO":
-            for number, layer in enumerate(self._file.layers):
-                step = layer.weights  # in the group of all ranks, whichever group the file names
-                step = step._replace(group="all" if step.kind else "")
-                self._step(f"{number}.{layer.name}", number, 2, step)
-            return self._ranks.programs()
-        layers = self._file.layers
-        for number in range(len(layers)):
-            self._forward(number, "forward")
+            for number in layers:
+                self._step("", number, 2)
+            return
+        for number in layers:
+            self._step("forward/", number, 0)
             self._send("forward", number, 1)
         if bubble is not None:
-            self._ranks.wait("bubble", bubble)
-        for number in reversed(range(len(layers))):
+            self._steps.meet("bubble", "all", late_s=bubble)
+        for number in reversed(layers):
             if number in self._file.initiates:
                 kept = [each for each in self._file.checkpoints if each <= number]
                 for again in range(max(kept, default=number), number):
-                    self._forward(again, "again")
-            self._gradients(number)
+                    self._step("again/", again, 0)
+            self._step("inputs/", number, 1)
+            self._step("weights/", number, 2, blocks=False)
             self._send("backward", len(layers) - 1 - number, -1)
-        return self._ranks.programs()
 
-    def _forward(self, number: int, what: str) -> None:
-        layer = self._file.layers[number]
-        step = layer.forward
-        if self._file.policy == POLICIES[1] and 0 < step.nbytes < _LEAST:
-            step = step._replace(nbytes=_LEAST)
-        self._step(f"{what}/{number}.{layer.name}", number, 0, step)
-
-    def _gradients(self, number: int) -> None:
-        layer = self._file.layers[number]
-        self._step(f"inputs/{number}.{layer.name}", number, 1, layer.inputs)
-        self._step(f"weights/{number}.{layer.name}", number, 2, layer.weights, blocks=False)
-
-    def _step(self, name: str, number: int, column: int, step: SimaiStep, *, blocks: bool = True
-              ) -> None:
+    def _step(self, what: str, number: int, column: int, *, blocks: bool = True) -> None:
         """Compute, then begin a collective: a step of a column (`COLUMNS`) of a layer."""
-        update_ns, loads = self._file.layers[number].update_ns, self._loads
-        self._ranks.compute(f"{name}/compute", step.compute_ns, loads.work.get((number, column)))
+        layer, steps, at = self._file.layers[number], self._steps, (number, column)
+        step, name = layer.steps[column], f"{what}{number}.{layer.name}"
+        steps.compute(f"{name}/compute", step.compute_ns, self._loads.work.get(at))
         if not step.kind:
             return
+        if self._file.policy == "MICRO":  # of all ranks, whichever group the file names
+            step = step._replace(group="all")
+        if column == 0 and self._file.policy == POLICIES[1] and 0 < step.nbytes < _LEAST:
+            step = step._replace(nbytes=_LEAST)
         label = f"{name}/{step.group} {step.kind}"
-        part = 1.0
+        ranks, late_ns, part = self._layout.size(step.group), layer.update_ns, 1.0
+        fixed = None if self._machines is None else fixed_ns(step, ranks)
+        if fixed is not None or ranks == 1 or not step.nbytes:
+            steps.meet(label, step.group, late_s=((fixed or 0) + late_ns) / 1e9, blocks=blocks)
+            return
         if self._machines is not None:
-            ranks = self._layout.size(step.group)
-            fixed = fixed_ns(step, ranks)
-            if fixed is not None:
-                self._ranks.wait(label, (fixed + update_ns) / 1e9, step.group, blocks=blocks)
-                return
-            if ranks > 1 and step.nbytes:
-                part = self._machines.rate(step, self._layout)[1]
-        self._ranks.collective(label, step.kind, step.group, step.nbytes, factor=1 / part,
-                               late_ns=update_ns, blocks=blocks,
-                               exchange=loads.exchanges.get((number, column)))
+            part = self._machines.rate(step, self._layout)[1]
+        steps.meet(label, step.group, step.kind, late_s=late_ns / 1e9, blocks=blocks,
+                   payload=step.nbytes, factor=1 / part, exchange=self._loads.exchanges.get(at))
 
     def _send(self, what: str, done: int, stages: int) -> None:
         """Send the activations due after some layers, spread evenly over all layers."""
         count, layers = self._batches, len(self._file.layers)
         for batch in range(done * count // layers, (done + 1) * count // layers):
-            self._ranks.send(f"{what}/send {batch}", stages, self._sent)
+            self._steps.send(f"{what}/send {batch}", stages, self._sent)

@@ -43,18 +43,11 @@ class SimaiStep(NamedTuple):
 
 
 class SimaiLayer(NamedTuple):
-    """A layer: its forward pass, and the gradients of its inputs and of its weights."""
+    """A layer."""
 
     name: str
-    forward: SimaiStep
-    inputs: SimaiStep
-    weights: SimaiStep
+    steps: tuple[SimaiStep, ...]  #: in the order of `COLUMNS`
     update_ns: int  #: delay of the end of each of its collectives
-
-    @property
-    def steps(self) -> tuple[SimaiStep, SimaiStep, SimaiStep]:
-        """The steps of the layer, in the order of `COLUMNS`."""
-        return self.forward, self.inputs, self.weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +167,7 @@ class _Reader:
             nbytes = self._whole(size, f"{where}: size")
             steps.append(SimaiStep(nanoseconds, kind, group, nbytes if kind else 0))
         update = self._time(words[-1], f"layer {number} ({words[0].text}): update")
-        return SimaiLayer(words[0].text, steps[0], steps[1], steps[2], update)
+        return SimaiLayer(words[0].text, tuple(steps), update)
 
     def _collective(self, number: int, column: str, word: _Word) -> tuple[str, str]:
         """Parse the kind and the group of a collective; empty for none."""

@@ -294,31 +294,22 @@ def analytical_times(file: SimaiFile, layout: Layout, machines: Machines) -> Sim
     spent = dict.fromkeys(("ep", "tp", "dp-ep", "dp"), 0)
     compute = base = 0
     for layer in file.layers:
-        forward, inputs, weights = (time_ns(step, layout, machines) for step in layer.steps)
+        times = [time_ns(step, layout, machines) for step in layer.steps]
         computed = sum(step.compute_ns for step in layer.steps)
         compute += computed
-        for group, times in ((layer.forward.group, (forward, inputs)),
-                             (layer.weights.group, (weights,))):
-            kind = _counted(group, len(times) == 1)
-            spent[kind] += sum(_exposed(ns, kind, machines) for ns in times)
+        # Gradients of inputs count in the sum of the forward pass, whichever groups they have.
+        first = "ep" if layer.steps[0].group == "ep" else "tp"
+        last = "dp-ep" if layer.steps[2].group == "dp-ep" else "dp"
+        for kind, ns in zip((first, first, last), times, strict=True):
+            spent[kind] += _exposed(ns, kind, machines)
         if layer.name != "embedding_layer":
-            base += forward + inputs + computed
+            base += times[0] + times[1] + computed
     batches = file.header.get("ga", 1) * file.header.get("vpp", 1)
     hidden = machines.overlap.get("pp", 1.0)
     sent = 2 * batches * file.header.get("pp_bytes", 0) / 2 ** 30
     pp = sent / hidden * (1 - hidden) if hidden else 0.0
     return SimaiTimes(compute / 1e9, spent["ep"] / 1e9, spent["tp"] / 1e9, spent["dp-ep"] / 1e9,
                       spent["dp"] / 1e9, (layout.pp - 1) / batches * base / 1e9, pp)
-
-
-def _counted(group: str, weights: bool) -> str:
-    """Return the kind of groups in whose sum the tool counts a collective.
-
-    Gradients of inputs count in that of the forward pass, whichever groups they have.
-    """
-    if weights:
-        return "dp-ep" if group == "dp-ep" else "dp"
-    return "ep" if group == "ep" else "tp"
 
 
 def _exposed(ns: int, group: str, machines: Machines) -> int:
