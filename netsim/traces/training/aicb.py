@@ -243,14 +243,13 @@ def _nodes(layout: Layout, rank: int, rows: Sequence[AicbRow]) -> Iterator[RankN
             continue
         if not (messages and row.peer):
             done, begun = tuple(begun), []
-        node = RankNode(number, f"{number}.{row.stage}/{row.group} {row.kind}", "collective", done,
-                        collective=row.kind, payload=row.nbytes, label=row.group,
-                        where=f"line {row.line} ({row.kind!r})")
+        kind, collective, members = "collective", row.kind, members_of(row.group)
         if row.peer:
             other = layout.rank(t, j, (stage + row.peer) % layout.pp)
-            yield replace(node, kind=row.kind, collective="send",
-                          members=(rank, other) if row.kind == "send" else (other, rank))
-        else:
-            yield replace(node, group=row.group, members=members_of(row.group))
+            kind, collective = row.kind, "send"
+            members = (rank, other) if kind == "send" else (other, rank)
+        yield RankNode(number, f"{number}.{row.stage}/{row.group} {row.kind}", kind, done,
+                       collective=collective, members=members, payload=row.nbytes,
+                       group=row.group, label=row.group, where=f"line {row.line} ({row.kind!r})")
         begun.append(number)
         messages = bool(row.peer)
