@@ -10,7 +10,6 @@ from netsim.traces.cluster.construction import (
 )
 from netsim.traces.cluster.jobs import ClusterJobs
 from netsim.traces.cluster.pai import pai_jobs, read_pai
-from netsim.traces.cluster.philly import philly_jobs, read_philly
 from netsim.traces.cluster.readers import (
     GpuNodes,
     acme_jobs,
@@ -18,10 +17,12 @@ from netsim.traces.cluster.readers import (
     gpu_v2023_nodes,
     helios_jobs,
     pai_sample_jobs,
+    philly_jobs,
     read_acme,
     read_gpu_v2023,
     read_helios,
     read_pai_sample,
+    read_philly,
     read_swf,
     read_tiresias_cluster,
     swf_jobs,

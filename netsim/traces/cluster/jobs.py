@@ -172,10 +172,10 @@ Parsed = Mapping[str, Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTable:
-    """A format that is one table, with a job in each row."""
+    """A format that is one table, or can be read as one, with a job in each row."""
 
     #: The columns of the header, in any order; others are ignored.
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     #: What is parsed, by its use: the job's ``"submit"``; its ``"duration"`` or its ``"start"`` and
     #: ``"end"``, or all three; its ``"gpus"``; and what `gpus` counts them from.
@@ -189,10 +189,12 @@ class JobTable:
     failed: tuple[str, ...] = ()
     #: Reasons for dropping jobs; one counts under the first that applies.
     drops: tuple[str, ...] = (NO_SUBMIT, UNFINISHED, FAILED, NO_GPU, NO_TIME)
+    #: Finds the jobs that reasons of this format alone drop.
+    also: Mapping[str, Callable[[Chunk], Bools]] = field(default_factory=dict)
     #: Names the group of each job: those of a group are submissions of the same job.
     group: Callable[[Chunk, Parsed], Iterable[Hashable]]
     user: str = ""  #: a column; without one, all jobs belong to one user
-    #: Reads the rows of files that have no header.
+    #: Reads the rows of files that are no table with a header.
     rows: Callable[[str | Path], Iterator[Chunk]] | None = None
 
     def read(self, path: str | Path, *, failed: bool = False) -> ClusterJobs:
@@ -212,6 +214,7 @@ class JobTable:
                 finished &= rows.are(self.state, *self.succeeded, *self.failed)
                 failures = rows.are(self.state, *self.failed) & (not keep_failed)
             violates = violations(parsed["submit"], duration, gpus, finished, failures)
+            violates |= {reason: found(rows) for reason, found in self.also.items()}
             collector.add(
                 {reason: violates[reason] for reason in self.drops},
                 None if rounded is None else {ROUNDED: rounded},

@@ -10,16 +10,14 @@ import reprlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
+from netsim.base.arrays import Bools
 from netsim.base.files import open_text
 from netsim.base.reading import Problem, TraceProblemsError, locating, require_file
-from netsim.base.values import as_flag
-from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
-from netsim.traces.cluster.jobs import NO_SUBMIT, ClusterJobs, Codes, JobCollector, violations
-from netsim.traces.cluster.tables import seconds_of
+from netsim.traces.cluster.tables import Chunk
 
 # --- a long JSON array ---------------------------------------------------------------------
 
@@ -120,109 +118,48 @@ class _Buffer:
                 or error.msg.startswith("Unterminated string"))
 
 
-# --- jobs ----------------------------------------------------------------------------------
+# --- its entries as rows -------------------------------------------------------------------
 
 _CHUNK = 1 << 12
 
 _KEYS = ("status", "vc", "attempts", "submitted_time", "user")
 
-
-class _Submission(NamedTuple):
-    """The parts of an entry that are used; missing times are ``""``."""
-
-    line: int
-    status: str
-    vc: str
-    user: str
-    submit: str
-    start: str
-    end: str
-    attempts: int
-    gpus: int
+_COLUMNS = ("status", "vc", "user", "submit", "start", "end", "attempts", "gpus")
 
 
-def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
-               ) -> TraceWorkload:
-    """Read a ``cluster_job_log`` (JSON) of Microsoft's Philly clusters as jobs that train models.
+class _Entries(Chunk):
+    """Consecutive entries, with the parts that are used as columns; missing times are ``""``."""
 
-    The file is one JSON array; an entry has ``status``, ``vc``, ``user``, ``submitted_time`` and
-    ``attempts``, a list of ``start_time``, ``end_time`` and ``detail``, which is a list of
-    servers with the names of their ``gpus``. Times have the form ``2017-10-07 01:12:09``, perhaps
-    with an offset from UTC such as ``+08:00``, or are null if missing. Those of the trace are in a
-    time zone with daylight saving: jobs that run while it ends appear an hour shorter.
+    def are(self, name: str, *allowed: str) -> Bools:
+        """As for any table, but spaces count."""
+        return np.isin(np.array(self.cells[name], dtype=object), allowed)
 
-    As in the publishers' analysis, a job has the GPUs of its first attempt, and runs from the
-    start of its first attempt to the end of its last. The trace does not name recurring jobs, so
-    a group is all jobs of a user in a virtual cluster (``vc``) with the same number of GPUs. The
-    following jobs are dropped, and counted under the first reason that applies:
-
-    - jobs without a submission time;
-    - jobs without attempts;
-    - jobs whose first attempt has no start or whose last has no end (as they still ran), or whose
-      status is not one of the trace's three;
-    - jobs that were ``Killed`` or ``Failed``, unless `failed` is set;
-    - jobs without GPUs;
-    - jobs with a duration of 0 or less.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    seed : int
-        Seed of the workload, also used to draw the models of groups.
-    failed : bool
-        Whether to keep jobs that were ``Killed`` or ``Failed``, which occupied their GPUs while
-        they ran.
-    **construction
-        The fields of `ClusterConstruction`.
-    """
-    return ClusterConstruction(**construction).of_file(philly_jobs(path, failed=failed), path, seed)
-
-
-def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
-    """Read the jobs of a ``cluster_job_log`` as columns; see `read_philly`."""
-    keep_failed = as_flag(failed, "failed")
-    collector, groups, users = JobCollector(path), Codes(), Codes()
-    entries = (_row(line, entry, path) for line, entry in read_entries(path))
-    while rows := list(islice(entries, _CHUNK)):
-        submit, start, end = (_seconds(rows, name, path) for name in ("submit", "start", "end"))
-        gpus = np.array([row.gpus for row in rows])
-        status = np.array([row.status for row in rows], dtype=object)
-        finished = ~np.isnan(start + end) & np.isin(status, ("Pass", "Killed", "Failed"))
-        violates = violations(submit, end - start, gpus, finished,
-                              (status != "Pass") & (not keep_failed))
-        collector.add(
-            {NO_SUBMIT: violates[NO_SUBMIT],
-             "no attempt": np.array([row.attempts == 0 for row in rows]), **violates},
-            submit_s=submit, duration_s=end - start, gpus=gpus,
-            group=groups.of((row.user, row.vc, row.gpus) for row in rows),
-            user=users.of(row.user for row in rows))
-    return collector.jobs()
-
-
-def _seconds(rows: list[_Submission], name: str, path: str | Path) -> np.ndarray[Any, Any]:
-    """Parse a column of dates into seconds since 1970; NaN where the date is missing."""
-    cells = [getattr(row, name) for row in rows]
-    values, good = seconds_of(cells)
-    if not good.all():
+    def _refuse(self, name: str, good: Bools, allowed: str) -> None:
         raise TraceProblemsError(
-            [Problem(rows[row].line, f"the {name} must be a time such as '2017-10-07 01:12:09', "
-                     f"not {reprlib.repr(cells[row])}") for row in np.flatnonzero(~good)[:10]],
-            path)
-    return values
+            [Problem(self.lines[row], f"the {name} must be a time such as '2017-10-07 01:12:09', "
+                     f"not {reprlib.repr(self.cells[name][row])}")
+             for row in np.flatnonzero(~good)[:10]], self.path)
 
 
-def _row(line: int, entry: Any, path: str | Path) -> _Submission:
+def philly_rows(path: str | Path) -> Iterator[Chunk]:
+    """Read the entries of a file as rows."""
+    entries = ((line, _cells(line, entry, path)) for line, entry in read_entries(path))
+    while batch := list(islice(entries, _CHUNK)):
+        columns = zip(*(cells for _, cells in batch), strict=True)
+        yield _Entries(path, [line for line, _ in batch],
+                       dict(zip(_COLUMNS, columns, strict=True)))
+
+
+def _cells(line: int, entry: Any, path: str | Path) -> tuple[str, ...]:
     """Extract the parts of an entry that are used, or raise an error with its problems."""
     problems = list(_problems(entry))
     if problems:
         raise TraceProblemsError([Problem(line, message) for message in problems], path)
     attempts = entry["attempts"]
     first, last = (attempts[0], attempts[-1]) if attempts else ({}, {})
-    return _Submission(line, entry["status"], entry["vc"], entry["user"],
-                       entry["submitted_time"] or "", first.get("start_time") or "",
-                       last.get("end_time") or "", len(attempts),
-                       sum(len(server["gpus"]) for server in first.get("detail", ())))
+    return (entry["status"], entry["vc"], entry["user"], entry["submitted_time"] or "",
+            first.get("start_time") or "", last.get("end_time") or "", str(len(attempts)),
+            str(sum(len(server["gpus"]) for server in first.get("detail", ()))))
 
 
 def _problems(entry: Any) -> Iterator[str]:

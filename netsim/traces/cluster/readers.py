@@ -21,6 +21,7 @@ from netsim.base.plugins import Registry
 from netsim.base.reading import NumberRange, Problem, TraceProblemsError
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.jobs import (
+    FAILED,
     NO_GPU,
     NO_SUBMIT,
     NO_TIME,
@@ -33,7 +34,7 @@ from netsim.traces.cluster.jobs import (
     same_cells,
 )
 from netsim.traces.cluster.pai import pai_jobs, read_pai
-from netsim.traces.cluster.philly import philly_jobs, read_philly
+from netsim.traces.cluster.philly import philly_rows
 from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table, read_words
 
 _WHOLE = COUNT._replace(whole=True)
@@ -79,6 +80,59 @@ def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
         The fields of `ClusterConstruction`.
     """
     return ClusterConstruction(**construction).of_file(helios_jobs(path, failed=failed), path, seed)
+
+
+# --- Philly: clusters of Microsoft (Jeon et al., ATC '19) ----------------------------------
+
+PHILLY = JobTable(
+    rows=philly_rows,
+    parsed={**{name: Column(name) for name in ("submit", "start", "end")},
+            "gpus": Column("gpus", NumberRange(0, 1e9))},
+    state="status", succeeded=("Pass",), failed=("Killed", "Failed"),
+    also={"no attempt": lambda rows: rows.are("attempts", "0")},
+    drops=(NO_SUBMIT, "no attempt", UNFINISHED, FAILED, NO_GPU, NO_TIME),
+    group=same_cells("user", "vc", "gpus"), user="user")
+
+
+def philly_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
+    """Read the jobs of a ``cluster_job_log`` as columns; see `read_philly`."""
+    return PHILLY.read(path, failed=failed)
+
+
+def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+               ) -> TraceWorkload:
+    """Read a ``cluster_job_log`` (JSON) of Microsoft's Philly clusters as jobs that train models.
+
+    The file is one JSON array; an entry has ``status``, ``vc``, ``user``, ``submitted_time`` and
+    ``attempts``, a list of ``start_time``, ``end_time`` and ``detail``, which is a list of
+    servers with the names of their ``gpus``. Times have the form ``2017-10-07 01:12:09``, perhaps
+    with an offset from UTC such as ``+08:00``, or are null if missing. Those of the trace are in a
+    time zone with daylight saving: jobs that run while it ends appear an hour shorter.
+
+    As in the publishers' analysis, a job has the GPUs of its first attempt, and runs from the
+    start of its first attempt to the end of its last. The trace does not name recurring jobs, so
+    a group is all jobs of a user in a virtual cluster (``vc``) with the same number of GPUs. The
+    following jobs are dropped, and counted under the first reason that applies:
+
+    - jobs without a submission time;
+    - jobs without attempts;
+    - jobs whose first attempt has no start or whose last has no end (as they still ran), or whose
+      status is not one of the trace's three;
+    - jobs that were ``Killed`` or ``Failed``, unless `failed` is set;
+    - jobs without GPUs;
+    - jobs with a duration of 0 or less.
+
+    Parameters
+    ----------
+    path, seed
+        As for `read_helios`.
+    failed : bool
+        Whether to keep jobs that were ``Killed`` or ``Failed``, which occupied their GPUs while
+        they ran.
+    **construction
+        The fields of `ClusterConstruction`.
+    """
+    return ClusterConstruction(**construction).of_file(philly_jobs(path, failed=failed), path, seed)
 
 
 # --- Acme: Shanghai AI Lab's clusters (Hu et al., NSDI '24) --------------------------------
@@ -131,7 +185,7 @@ def _processors(parsed: Parsed) -> tuple[NDArray[np.generic], None]:
 #: A job that was checkpointed has a line for itself, and one for each of its parts, whose states
 #: are 2, 3 and 4; these lines are dropped. The state of all jobs of some files is unknown.
 SWF = JobTable(
-    columns=_SWF, rows=lambda path: read_words(path, _SWF, ";", "-1"),
+    rows=lambda path: read_words(path, _SWF, ";", "-1"),
     parsed={"submit": Column("submit", SECONDS, blank=True),
             "duration": Column("run_time", SECONDS, blank=True),
             "requested": Column("requested", _WHOLE, blank=True),
