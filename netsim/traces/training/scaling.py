@@ -375,8 +375,6 @@ _ORDER = "tp-cp-ep-dp-pp"
 
 _ROUND = ("all-reduce", "all-gather", "reduce-scatter")
 
-_GROUP_KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
-
 
 class _Groups(NamedTuple):
     """The groups of a kind."""
@@ -440,7 +438,7 @@ class _Alike:
     def _groups_of(self, group: str) -> _Groups:
         if group not in self._groups:
             members = self._ranks[None] if group == "all" else np.concatenate([
-                self._grid.of_stage(_GROUP_KINDS[group], stage)
+                self._grid.of_stage(_REPLICAS.get(group, group), stage)
                 for stage in range(len(self._grid.dense))])
             of_rank = np.arange(len(self._ranks))
             of_rank[members] = np.arange(len(members))[:, None]
