@@ -159,7 +159,6 @@ class _Trigger:
 class _Matrix:
     """The contents of a file; `shared` has the ids of connections with several messages."""
 
-    nodes: int
     connections: list[_Connection] = field(default_factory=list)
     triggers: dict[int, _Trigger] = field(default_factory=dict)
     failures: list[tuple[Line, str, int, int]] = field(default_factory=list)
@@ -259,7 +258,7 @@ def read_htsim_failures(path: str | Path, network: Topology) -> list[dict[str, A
 def _read(path: Path) -> _Matrix:
     """Read a file, and check its counts and names."""
     header: dict[str, tuple[int, Line]] = {}
-    matrix = _Matrix(0)
+    matrix = _Matrix()
     for line in lines_of(path, comment="#"):
         first = line.words[0]
         if first in _HEADER:
@@ -278,7 +277,6 @@ def _read(path: Path) -> _Matrix:
     for name in ("Nodes", "Connections"):
         if name not in header:
             raise TraceError(f"{name} is missing", path)
-    matrix.nodes = header["Nodes"][0]
     for name, found in (("Connections", matrix.connections), ("Triggers", matrix.triggers),
                         ("Failures", matrix.failures)):
         announced, where = header.get(name, (0, None))

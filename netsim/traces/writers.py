@@ -152,15 +152,9 @@ def _job_entry(job: JobSpec) -> dict[str, Any]:
         "has ranks that compute, and several of them on a host":
             is_ranked(job.stages) and len({*(job.hosts or ())}) < job.ranks,
     })
-    entry: dict[str, Any] = {"arrival_s": float(job.arrival_s)}
-    if job.name:
-        entry["name"] = job.name
-    if job.weight != 1:
-        entry["weight"] = job.weight
-    if job.group is not None:
-        entry["group"] = job.group
-    if job.iterations != 1:
-        entry["iterations"] = int(job.iterations)
+    entry: dict[str, Any] = {"arrival_s": float(job.arrival_s)} | _unusual(
+        ("name", job.name, ""), ("weight", job.weight, 1), ("group", job.group, None),
+        ("iterations", int(job.iterations), 1))
     stages = _stages(job)
     if not _is_chain(stages):
         return entry | {"stages": [_stage_entry(job, stage) for stage in stages]}
@@ -190,11 +184,14 @@ def _stage_entry(job: JobSpec, stage: Stage) -> dict[str, Any]:
                 "computes_on": [(job.hosts or ())[rank] for rank in stage.ranks],
                 "after_previous": list(stage.after_previous)}
     entry |= {key: value for key, value in optional.items() if value}
-    if stage.stream != "compute":
-        entry["stream"] = stage.stream
-    if stage.continues:
-        entry["continues"] = True
-    return entry if stage.overhead_s is None else entry | {"overhead_s": stage.overhead_s}
+    return entry | _unusual(("stream", stage.stream, "compute"),
+                            ("continues", stage.continues, False),
+                            ("overhead_s", stage.overhead_s, None))
+
+
+def _unusual(*given: tuple[str, Any, Any]) -> dict[str, Any]:
+    """Keep keys whose values are not the usual ones, which follow them."""
+    return {key: value for key, value, usual in given if value != usual}
 
 
 def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
@@ -213,20 +210,12 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
     id_of = {stage.name: int(number) for stage, number in zip(job.stages, ids, strict=True)}
     entries = []
     for stage in job.stages:
-        entry: dict[str, Any] = {"id": id_of[stage.name], "job": int(job.id),
-                                 "arrival_s": _instant(job.arrival_s, stage.release_s)}
-        if stage.weight != 1:
-            entry["weight"] = float(stage.weight)
-        if stage.deadline_s is not None:
-            entry["deadline_s"] = stage.deadline_s
-        if stage.overhead_s is not None:
-            entry["overhead_s"] = stage.overhead_s
-        if stage.continues:
-            entry["continues"] = True
-        for key, names in (("starts_after", stage.after),
-                           ("finishes_before", stage.finishes_before)):
-            if names:
-                entry[key] = [id_of[name] for name in names]
+        entry = {"id": id_of[stage.name], "job": int(job.id),
+                 "arrival_s": _instant(job.arrival_s, stage.release_s)} | _unusual(
+            ("weight", float(stage.weight), 1), ("deadline_s", stage.deadline_s, None),
+            ("overhead_s", stage.overhead_s, None), ("continues", stage.continues, False),
+            ("starts_after", [id_of[name] for name in stage.after], []),
+            ("finishes_before", [id_of[name] for name in stage.finishes_before], []))
         entries.append(entry | {"flows": _entries(job, stage.flows or Flows.of(()))})
     return entries
 
