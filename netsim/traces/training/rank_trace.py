@@ -19,7 +19,7 @@ import numpy as np
 from netsim.base.arrays import Floats, Ints
 from netsim.base.brief import brief
 from netsim.errors import InputError, TraceError
-from netsim.workload import JobSpec, Operations, Sending, Workload
+from netsim.workload import JobSpec, Operations, Workload
 from netsim.workload.operations import Family, Programs, Row
 
 #: The longest time of an operation. A longer one is from a damaged stamp.
@@ -72,10 +72,10 @@ class RankNode:
     where : str
         The name in errors; by default the id.
     exchange : Exchange, optional
-        The parts of an all-to-all, if they are not equal. Of a computation of experts: those that
-        bring its tokens, for ranks that are all alike.
+        The parts of an all-to-all, if they are not equal. For a computation of experts on ranks
+        that are all alike, those that bring its tokens.
     factor : float
-        Of all bytes of a collective, for ranks that are all alike.
+        Of all bytes that are sent.
     """
 
     id: int
@@ -248,7 +248,7 @@ class _Joining:
         self._until: list[int] = []
         self._after: list[tuple[int, int]] = []
         self._sendings: dict[
-            tuple[str, tuple[int, ...], int, str, Exchange | None], int] = {}
+            tuple[str, tuple[int, ...], int, str, float, Exchange | None], int] = {}
         self._tokens = np.zeros(2, np.int64)
         self._begins: list[dict[int, int]] = [{} for _ in traces]
         self._ends: list[dict[int, int]] = [{} for _ in traces]
@@ -264,7 +264,7 @@ class _Joining:
         for (group, members), of_rank in self._groups.items():
             self._check_group(group, members, of_rank)
         previous = self._connect()
-        sendings = [_sending_of(*each) for each in self._sendings]
+        sendings = [family.sending(0) for family in self._families()]
         try:
             made = Operations.make(self._rows, self._after, previous, sendings, len(self._traces))
         except InputError as error:
@@ -283,10 +283,14 @@ class _Joining:
         rows = (Row(name, stream, None if rank < 0 else each, seconds, sends,
                     *((ranks, each) if row < own else (1, shared)))
                 for row, (rank, seconds, sends, stream, name) in enumerate(self._rows))
-        families = (Family(kind, np.array([members]), payload, label)
-                    for kind, members, payload, label, _ in self._sendings)
-        return Programs(tuple(rows), tuple(self._after), tuple(previous), tuple(families), ranks,
+        return Programs(tuple(rows), tuple(self._after), tuple(previous), self._families(), ranks,
                         tuple(self._until), "number")
+
+    def _families(self) -> tuple[Family, ...]:
+        """Make what is sent, in groups of their own."""
+        return tuple(Family(kind, np.array([members]), payload, label, factor,
+                            between=None if exchange is None else exchange.between)
+                     for kind, members, payload, label, factor, exchange in self._sendings)
 
     def _place_all(self) -> None:
         for trace in self._traces:
@@ -335,7 +339,7 @@ class _Joining:
             return -1
         if node.exchange is not None:
             self._tokens += node.exchange.tokens
-        key = kind, node.members, node.payload, node.label, node.exchange
+        key = kind, node.members, node.payload, node.label, node.factor, node.exchange
         return self._sendings.setdefault(key, len(self._sendings))
 
     def _share(self, rank: int, met: _Met, shared: int) -> None:
@@ -451,13 +455,6 @@ def _turns(of_rank: dict[int, list[_Met]]) -> Iterator[dict[int, _Met]]:
     """Yield the first collectives of a group by rank, then the second ones, and so on."""
     for k in range(max(map(len, of_rank.values()))):
         yield {rank: met[k] for rank, met in of_rank.items() if len(met) > k}
-
-
-def _sending_of(kind: str, members: tuple[int, ...], payload: int, label: str,
-                exchange: Exchange | None) -> Sending:
-    if exchange is None:
-        return Sending.of(kind, members, payload, label)
-    return Family(kind, np.array([members]), payload, label, between=exchange.between).sending(0)
 
 
 def _shortened(said: Iterable[tuple[int, str]]) -> Iterator[str]:
