@@ -1,11 +1,12 @@
-"""Workload files of AICB (``.csv``): the communication of ranks by rows, and their operations."""
+"""Workloads of AICB (``.csv``): files with the communication of ranks by rows, and operations."""
 
 from __future__ import annotations
 
 import csv
 import re
 import reprlib
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
@@ -15,9 +16,18 @@ from typing import NamedTuple
 from netsim.base.brief import brief
 from netsim.base.limits import check_limit
 from netsim.base.reading import Line, read_text, split_lines
-from netsim.errors import TraceError, not_one_of
-from netsim.traces.training.rank_trace import RankNode, RankTrace
-from netsim.traces.training.scaling import Layout, check_nodes
+from netsim.base.values import as_whole
+from netsim.errors import NetsimWarning, TraceError, not_one_of
+from netsim.traces.training.rank_trace import RankNode, RankTrace, join
+from netsim.traces.training.scaling import (
+    Layout,
+    check_nodes,
+    grown_layout,
+    join_alike,
+    kept_bytes,
+)
+from netsim.workload import Operations
+from netsim.workload.operations import Programs
 
 # --- rows of the file ----------------------------------------------------------------------
 
@@ -210,7 +220,49 @@ def _named(line: Line, staged: bool) -> tuple[str, str]:
 
 # --- operations ----------------------------------------------------------------------------
 
-def stage_traces(file: AicbFile, layout: Layout, *, skip_init: bool) -> Iterator[RankTrace]:
+def aicb_operations(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
+                    keep: str, gpus_per_server: int, skip_init: bool, strict: bool
+                    ) -> Programs | Operations:
+    """Make the operations of ranks in a file of AICB."""
+    for row in (row for rows in file.stages if strict for row in rows):
+        if row.group and row.kind != "barrier" and not row.nbytes:
+            raise TraceError(f"msg_size of {row.kind} of {row.group} must be at least 1, not 0",
+                             file.path, row.line)
+    traced = _layout(file)
+    if gpus is not None:
+        gpus = as_whole(gpus, "gpus", 1)
+        traced = Layout.dividing(gpus, traced.tp, traced.ep, traced.pp, file.path)
+    layout = grown_layout(traced, scale, file.path)
+    file = replace(file, stages=tuple(tuple(
+        row._replace(nbytes=kept_bytes(row.kind, row.group, row.nbytes, traced, layout, keep))
+        for row in rows) for rows in file.stages))
+    if any(row.kind == "computation" for rows in file.stages for row in rows):
+        warnings.warn(NetsimWarning("computations have no times, and take none", file.path),
+                      stacklevel=4)
+    if layout.pp > 1 and len(file.stages) > 1:
+        return join(list(_stage_traces(file, layout, skip_init=skip_init)))
+    return join_alike(_alike_trace(file, layout, skip_init=skip_init), layout, gpus_per_server)
+
+
+def _layout(file: AicbFile) -> Layout:
+    """Divide the ranks of a file of AICB into groups."""
+    tp, ep = (file.sizes.get(group, 1) for group in ("tp", "ep"))
+    pp = len(file.stages)
+    if pp == 1 and "dp" in file.sizes:  # one stage, like the others
+        pp = max(file.ranks // (tp * file.sizes["dp"]), 1)
+    if file.ranks % (tp * pp * ep):
+        raise TraceError(f"{file.ranks} ranks are not in groups of tp = {tp}, ep = {ep}, in {pp} "
+                         "stages", file.path)
+    layout = Layout.dividing(file.ranks, tp, ep, pp, file.path)
+    for group, size in file.sizes.items():
+        if layout.size(group) != size:
+            raise TraceError(f"{group} groups have {size} ranks, not {layout.size(group)}: there "
+                             f"are {file.ranks} ranks in {pp} stages, of tp = {tp} and ep = {ep}",
+                             file.path)
+    return layout
+
+
+def _stage_traces(file: AicbFile, layout: Layout, *, skip_init: bool) -> Iterator[RankTrace]:
     """Yield the trace of each rank: the rows of its stage, one after the other.
 
     A message goes to the rank in the same position of the next or the previous stage. Adjacent
@@ -223,7 +275,7 @@ def stage_traces(file: AicbFile, layout: Layout, *, skip_init: bool) -> Iterator
         yield RankTrace.of(rank, file.path, _nodes(layout, rank, stages[layout.place(rank)[2]]))
 
 
-def alike_trace(file: AicbFile, layout: Layout, *, skip_init: bool) -> RankTrace:
+def _alike_trace(file: AicbFile, layout: Layout, *, skip_init: bool) -> RankTrace:
     """Make the trace of rank 0, as which all others do; where nothing is sent, they only meet."""
     rows = file.rows(skip_init=skip_init)
     nodes = [node if node.payload and len(node.members) > 1 else replace(node, collective="barrier")

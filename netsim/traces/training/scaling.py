@@ -384,6 +384,21 @@ class _Groups(NamedTuple):
     rings: int  #: of a collective that goes round
 
 
+def grown_layout(layout: Layout, scale: Mapping[str, int] | None, path: Path) -> Layout:
+    """Multiply the sizes of some groups of a file of SimAI or AICB."""
+    for group, factor in growth(scale).items():
+        layout = layout._replace(**{group: getattr(layout, group) * factor})
+    return Layout.dividing(layout.ranks, layout.tp, layout.ep, layout.pp, path)
+
+
+def kept_bytes(kind: str, group: str, nbytes: int, traced: Layout, layout: Layout, keep: str
+               ) -> int:
+    """Compute the larger buffer of a row of SimAI or AICB after its group has grown."""
+    if keep == "buffer" or not group:
+        return nbytes
+    return grown_payload(kind, nbytes, traced.size(group), layout.size(group), keep)
+
+
 def join_alike(trace: RankTrace, layout: Layout, gpus_per_server: int) -> Programs:
     """Make the programs of ranks that all do what rank 0 does, each in its groups.
 

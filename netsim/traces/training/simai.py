@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from netsim.base.files import stem_of
 from netsim.base.limits import check_limit, most
@@ -16,30 +16,23 @@ from netsim.base.units import Quantity
 from netsim.base.values import as_choice, as_flag, as_whole, known_names
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.traces.files import OF_AICB, first_word
-from netsim.traces.training.aicb import AicbFile, AicbRow, alike_trace, read_aicb_file, stage_traces
+from netsim.traces.training.aicb import aicb_operations, read_aicb_file
 from netsim.traces.training.experts import LayerLoads, TraceExpertLoad, load_of
-from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace, join, one_job
-from netsim.traces.training.scaling import KEPT, Layout, grown_payload, growth, join_alike
-from netsim.traces.training.simai_file import (
-    COLUMNS,
-    POLICIES,
-    SimaiFile,
-    SimaiStep,
-    read_simai_file,
+from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace, one_job
+from netsim.traces.training.scaling import (
+    KEPT,
+    Layout,
+    grown_layout,
+    join_alike,
+    kept_bytes,
 )
-from netsim.traces.training.simai_tool import (
-    Machines,
-    SimaiTimes,
-    analytical_times,
-    fixed_ns,
-)
+from netsim.traces.training.simai_file import COLUMNS, POLICIES, SimaiFile, read_simai_file
+from netsim.traces.training.simai_tool import Machines, SimaiTimes, analytical_times, fixed_ns
 from netsim.workload import Operations, Workload
 from netsim.workload.operations import Programs
 
 #: SimAI's event-driven tools send at least this number of bytes in a forward collective.
 _LEAST = 4096
-
-_Step = TypeVar("_Step", SimaiStep, AicbRow)
 
 
 @known_names
@@ -139,8 +132,8 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                 raise InputError("expert_load is for files of SimAI (.txt), Chakra and Kineto, and "
                                  "the format llm; a file of AICB (.csv) has neither computations "
                                  "nor all-to-alls of backward passes", "expert_load")
-            made = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server, skip_init,
-                             strict)
+            made = aicb_operations(read_aicb_file(path), gpus, scale, keep, gpus_per_server,
+                                   skip_init, strict)
         else:
             file = read_simai_file(path)
             _warn(file, strict)
@@ -231,28 +224,14 @@ def _layout(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> Layout:
     return Layout.dividing(count, tp, ep, pp, file.path)
 
 
-def _scaled(layout: Layout, scale: Mapping[str, int] | None, path: Path) -> Layout:
-    """Multiply the sizes of some groups."""
-    for group, factor in growth(scale).items():
-        layout = layout._replace(**{group: getattr(layout, group) * factor})
-    return Layout.dividing(layout.ranks, layout.tp, layout.ep, layout.pp, path)
-
-
 def _grown(file: SimaiFile, traced: Layout, scale: Mapping[str, int] | None, keep: str
            ) -> tuple[SimaiFile, Layout]:
     """Scale the groups of a file; return it with its buffers, and the layout."""
-    layout = _scaled(traced, scale, file.path)
+    layout = grown_layout(traced, scale, file.path)
     layers = tuple(layer._replace(steps=tuple(
-        _kept(step, traced, layout, keep) for step in layer.steps)) for layer in file.layers)
+        step._replace(nbytes=kept_bytes(step.kind, step.group, step.nbytes, traced, layout, keep))
+        for step in layer.steps)) for layer in file.layers)
     return replace(file, layers=layers), layout
-
-
-def _kept(step: _Step, traced: Layout, layout: Layout, keep: str) -> _Step:
-    """Give a collective the buffer that it has after its group has grown."""
-    if keep == "buffer" or not step.group:
-        return step
-    return step._replace(nbytes=grown_payload(
-        step.kind, step.nbytes, traced.size(step.group), layout.size(step.group), keep))
 
 
 def _pipeline(given: str | None, simai: str) -> str:
@@ -262,47 +241,6 @@ def _pipeline(given: str | None, simai: str) -> str:
         raise InputError('pipeline = "send" is for what is simulated; with simai = "analytical" it '
                          'is "formula"', "pipeline")
     return given or ("formula" if simai == "analytical" else "send")
-
-
-def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
-              keep: str, gpus_per_server: int, skip_init: bool, strict: bool
-              ) -> Programs | Operations:
-    """Make the operations of ranks in a file of AICB."""
-    for row in (row for rows in file.stages if strict for row in rows):
-        if row.group and row.kind != "barrier" and not row.nbytes:
-            raise TraceError(f"msg_size of {row.kind} of {row.group} must be at least 1, not 0",
-                             file.path, row.line)
-    traced = _aicb_layout(file)
-    if gpus is not None:
-        gpus = as_whole(gpus, "gpus", 1)
-        traced = Layout.dividing(gpus, traced.tp, traced.ep, traced.pp, file.path)
-    layout = _scaled(traced, scale, file.path)
-    file = replace(file, stages=tuple(tuple(_kept(row, traced, layout, keep) for row in rows)
-                                      for rows in file.stages))
-    if any(row.kind == "computation" for rows in file.stages for row in rows):
-        warnings.warn(NetsimWarning("computations have no times, and take none", file.path),
-                      stacklevel=4)
-    if layout.pp > 1 and len(file.stages) > 1:
-        return join(list(stage_traces(file, layout, skip_init=skip_init)))
-    return join_alike(alike_trace(file, layout, skip_init=skip_init), layout, gpus_per_server)
-
-
-def _aicb_layout(file: AicbFile) -> Layout:
-    """Divide the ranks of a file of AICB into groups."""
-    tp, ep = (file.sizes.get(group, 1) for group in ("tp", "ep"))
-    pp = len(file.stages)
-    if pp == 1 and "dp" in file.sizes:  # one stage, like the others
-        pp = max(file.ranks // (tp * file.sizes["dp"]), 1)
-    if file.ranks % (tp * pp * ep):
-        raise TraceError(f"{file.ranks} ranks are not in groups of tp = {tp}, ep = {ep}, in {pp} "
-                         "stages", file.path)
-    layout = Layout.dividing(file.ranks, tp, ep, pp, file.path)
-    for group, size in file.sizes.items():
-        if layout.size(group) != size:
-            raise TraceError(f"{group} groups have {size} ranks, not {layout.size(group)}: there "
-                             f"are {file.ranks} ranks in {pp} stages, of tp = {tp} and ep = {ep}",
-                             file.path)
-    return layout
 
 
 def _simai_trace(file: SimaiFile, layout: Layout, machines: Machines | None, simai: str,
