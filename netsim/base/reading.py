@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from netsim.base.files import open_text, open_unpacked, refusal
+from netsim.base.files import open_text, open_unpacked, ready_made_folder, refusal, stem_of
 from netsim.base.files import read_bytes as bytes_of
 from netsim.base.files import read_text as text_of
 from netsim.base.values import as_path, is_number
@@ -137,6 +137,26 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         place = re.search(r" \(at line (\d+), column \d+\)", str(error))
         line = int(place[1]) if place else None
         raise TraceProblemsError([Problem(line, toml_problem(error, text))], path) from error
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read a TOML file that describes what to make, which has the name of the file by default.
+
+    The file of data that it may name is relative to it; its ``description`` is for people only.
+    """
+    table = {"name": stem_of(path)} | read_toml(path)
+    table.pop("description", None)
+    if isinstance(table.get("file"), str):
+        table["file"] = path.parent / table["file"]
+    return table
+
+
+def ready_made_in(folder: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, str]:
+    """List the ready-made TOML files of a folder with wanted keys: names to descriptions."""
+    paths = sorted(ready_made_folder(folder).glob("*.toml"))
+    tables = {path.stem: read_toml(path) for path in paths}
+    return {name: str(table.get("description", "")) for name, table in tables.items()
+            if wanted(table)}
 
 
 def decoded(data: bytes | bytearray, path: str | Path, first: int = 1) -> str:

@@ -9,18 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from netsim.base.files import ready_made_folder, stem_of
 from netsim.base.plugins import Registry
-from netsim.base.reading import read_toml
+from netsim.base.reading import read_description, ready_made_in
 from netsim.base.units import Quantity
 from netsim.base.values import about, as_list, as_path, check_options, known_names
 from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
 
 Table = dict[str, Any]
-
 
 
 def listed_cloud(workers: Sequence[Sequence[Kind]],
@@ -72,27 +71,20 @@ EDGE_FORMATS = Registry(
     refusal="does not make jobs of an edge-cloud: it must return a netsim.EdgeWorkload")
 
 
-class Descriptions:
-    """What ready-made names, TOML files and options can describe: edge-clouds, or their jobs.
+class Descriptions(NamedTuple):
+    """What ready-made names, TOML files and options can describe: edge-clouds, or their jobs."""
 
-    `key`, ``"kind"`` or ``"format"``, is that by which a description names what makes it, which is
-    one of `makers`. `folder` has the ready-made ones. `of_system` are the options whose defaults
-    are those of the edge-cloud. `noun`, `reader` and `table` are for messages: what is described,
-    the function that reads it, and its table in an experiment.
-    """
-
-    def __init__(self, noun: str, key: str, makers: Registry, folder: str, reader: str, table: str,
-                 of_system: Sequence[str] = ()) -> None:
-        self.key, self.makers = key, makers
-        self._noun, self._reader, self._table = noun, reader, table
-        self._of_system = of_system
-        self._folder = ready_made_folder(folder)
+    noun: str
+    key: str  #: ``"kind"`` or ``"format"``, by which a description names what makes it
+    makers: Registry
+    folder: str  #: of the ready-made ones
+    reader: str  #: the function that reads a description
+    table: str  #: of an experiment
+    of_system: Sequence[str] = ()  #: options whose defaults are those of the edge-cloud
 
     def ready_made(self) -> dict[str, str]:
         """List the ready-made ones: names to one-line descriptions."""
-        tables = {path.stem: read_toml(path) for path in sorted(self._folder.glob("*.toml"))}
-        return {name: str(table.get("description", "")) for name, table in tables.items()
-                if str(table.get(self.key)) in self.makers}
+        return ready_made_in(self.folder, lambda table: table.get(self.key) in self.makers)
 
     def includes(self, given: Mapping[str, Any]) -> bool:
         """Whether a table, by its kind or format, its file or its name, describes one of these."""
@@ -124,21 +116,18 @@ class Descriptions:
             self._check(table, None)
         usual = self.makers.options(table[self.key]) if defaults else {}
         return {option: default for option, default in usual.items() if option not in
-                self._of_system and default not in (None, inspect.Parameter.empty)} | table
+                self.of_system and default not in (None, inspect.Parameter.empty)} | table
 
     def _with_description(self, table: Table, file: str | Path | None) -> Table:
         """Add the description of a file, or of the ready-made one that the table names."""
         if file is None:
             if "name" not in table:
-                raise InputError(f"give the name of a ready-made {self._noun}, a file, or a "
+                raise InputError(f"give the name of a ready-made {self.noun}, a file, or a "
                                  f"{self.key}: {', '.join(self.makers)}")
             if table["name"] not in (names := self.ready_made()):
-                raise UnknownNameError(self._noun, table["name"], names, key="name")
-            file = self._folder / f"{table['name']}.toml"
-        read = read_toml(Path(file))
-        if isinstance(read.get("file"), str):
-            read["file"] = str(Path(file).parent / read["file"])
-        table = {"name": stem_of(file)} | read | table
+                raise UnknownNameError(self.noun, table["name"], names, key="name")
+            file = ready_made_folder(self.folder) / f"{table['name']}.toml"
+        table = read_description(Path(file)) | table
         table.pop("description", None)
         self._check(table, file)
         return table
@@ -164,7 +153,7 @@ class Descriptions:
             if "seed" in table:
                 raise TraceError(
                     f"seed must not be in a file, but is {table['seed']!r}: give it when the file "
-                    f"is read, as seed={table['seed']!r} to {self._reader}, or in {self._table} of "
+                    f"is read, as seed={table['seed']!r} to {self.reader}, or in {self.table} of "
                     "an experiment", given.get("file"))
             if system is None:
                 return self.makers.make(maker, table, seed=seed)

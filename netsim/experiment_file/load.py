@@ -21,6 +21,7 @@ from netsim.base.files import (
     stem_of,
 )
 from netsim.base.plugins import parse_named, without_code
+from netsim.base.reading import ready_made_in
 from netsim.base.units import is_digits, parse_value, question_units
 from netsim.base.values import as_list, known_names, plain
 from netsim.errors import OutputError, SpecError, UnknownNameError
@@ -261,10 +262,7 @@ class Draft:
 
 def ready_made_experiments() -> dict[str, str]:
     """List the ready-made experiments: name to one-line description."""
-    paths = sorted(ready_made_folder("workloads").glob("*.toml"))
-    tables = {path.stem: _read(path)[1] for path in paths}
-    return {name: str(table.get("description", "")) for name, table in tables.items()
-            if "workload" in table}
+    return ready_made_in("workloads", lambda table: "workload" in table)
 
 
 def template(of: str = "network") -> str:

@@ -29,13 +29,13 @@ from netsim.base.plugins import Registry
 from netsim.base.units import UNITS, Quantity
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
-from netsim.edge.files import EDGE_FORMATS, EDGE_KINDS
+from netsim.edge.files import EDGE_KINDS
 from netsim.edge.registry import TRANSPORTS
 from netsim.engine.preemption import Preemption
 from netsim.engine.registry import EXECUTIONS
 from netsim.errors import InputError
 from netsim.experiment_file import sources, tables
-from netsim.experiment_file.catalogue import described
+from netsim.experiment_file.catalogue import REGISTRIES, described
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.ranges import Points
 from netsim.experiment_file.values import quantity_schema
@@ -326,7 +326,8 @@ def _add_workloads(defs: Schema, keys: Schema) -> None:
                                ("poisson_mean", "mean_interarrival", Quantity)):
         text = known[option][1]
         own[name] = _property(_type_of(kind, "", text, None), text, None)
-    part = _add_kinds(defs, "PartTable", "format", "format", [FORMATS, EDGE_FORMATS])
+    part = _add_kinds(defs, "PartTable", "format", "format",
+                      REGISTRIES["formats"].values())
     part["properties"] |= {"llm": defs["format-llm"]["properties"]["model"],
                            "pattern": {"$ref": "#/$defs/pattern"}}
     defs["WorkloadTable"] = {"description": _line(defs["WorkloadTable"]["description"]),
@@ -347,7 +348,7 @@ def _limits() -> Schema:
                 "default": limit.most} for name, limit in LIMITS.items()})}
 
 
-def _add_kinds(defs: Schema, name: str, key: str, prefix: str, registries: Sequence[Registry]
+def _add_kinds(defs: Schema, name: str, key: str, prefix: str, registries: Iterable[Registry]
                ) -> Schema:
     """Complete an open table; return what holds for one without a kind or a format."""
     table = defs[name]

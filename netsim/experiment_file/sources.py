@@ -21,7 +21,6 @@ from pydantic import (
 
 from netsim import network as networks
 from netsim import traces
-from netsim.base.files import ready_made_folder, stem_of
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
@@ -37,7 +36,7 @@ from netsim.experiment_file.values import (
     quantity_schema,
 )
 from netsim.jobs.patterns import make_pattern
-from netsim.network.files import read_toml
+from netsim.network.files import network_description
 from netsim.traces.files import UnknownTableError
 from netsim.traces.formats import Request, resolve
 from netsim.workload import Workload
@@ -85,16 +84,13 @@ class NetworkTable(_SourceTable):
         if self.file is not None and Path(self.file).suffix != ".toml":
             return table | pinned(self.file)
         if self.kind is None:
-            path = Path(table.pop("file", ready_made_folder("topologies") / f"{self.name}.toml"))
-            description = read_toml(path)
+            _, description = network_description(table.pop("file", self.name))
             table.pop("sha256", None)
             if "file" in description:  # of a graph, beside the description
-                description |= pinned(path.parent / description["file"])
-            table = {"name": stem_of(path)} | description | table | {"name": self._built.name}
+                description |= pinned(description["file"])
+            table = description | table | {"name": self._built.name}
         options = networks.TOPOLOGIES.options(table["kind"])
-        full = {"kind": table["kind"]} | _defaults(options) | table
-        return {key: value for key, value in full.items()
-                if value is not None and key != "description"}
+        return {"kind": table["kind"]} | _defaults(options) | table
 
 
 def _network(*, kind: str | None = None, file: str | None = None, name: str | None = None,

@@ -13,7 +13,7 @@ from netsim.base.files import ready_made_folder, stem_of, suffix_of
 from netsim.base.json_tree import parse_json
 from netsim.base.limits import limited
 from netsim.base.plugins import Registry
-from netsim.base.reading import in_file, read_text, read_toml
+from netsim.base.reading import in_file, read_description, read_text, ready_made_in
 from netsim.base.units import question_units
 from netsim.base.values import as_path, known_names, plain, refused
 from netsim.base.xml_tree import root_name
@@ -176,21 +176,12 @@ def _describe(path: Path) -> dict[str, Any]:
                 "infrastructure" in instance or {"devices", "instances"} <= instance.keys()):
             return {"kind": "infragraph", "file": path}
         return {"name": stem_of(path)} | _from_instance(instance, path)
-    description = {"name": stem_of(path)} | read_toml(path)
-    description.pop("description", None)
-    if isinstance(description.get("file"), str):
-        description["file"] = path.parent / description["file"]
-    return description
+    return read_description(path)
 
 
 def ready_made() -> dict[str, str]:
     """List the ready-made networks: names to one-line descriptions."""
-    found = {}
-    for path in sorted(ready_made_folder("topologies").glob("*.toml")):
-        table = read_toml(path)
-        if table.get("kind") not in _EDGE:
-            found[path.stem] = str(table.get("description", ""))
-    return found
+    return ready_made_in("topologies", lambda table: table.get("kind") in TOPOLOGIES)
 
 
 def _from_instance(instance: Any, path: Path) -> dict[str, Any]:

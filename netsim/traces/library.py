@@ -23,6 +23,7 @@ from netsim.base.reading import (
     TraceProblemsError,
     read_text,
     read_toml,
+    ready_made_in,
     require_file,
 )
 from netsim.base.values import as_path
@@ -49,15 +50,11 @@ def ready_made() -> dict[str, str]:
     (``*.json`` with a ``note``) in the folder ``workloads``. Experiments in this folder are not
     listed, nor are jobs of edge-clouds, for which see `netsim.edge.files`.
     """
-    found: dict[str, str] = {}
-    for path in sorted(ready_made_folder("workloads").glob("*"), key=lambda path: path.stem):
-        if path.suffix == ".toml":
-            table = read_toml(path)
-            if not (_experiment_keys(table) or _is_edge(table)):
-                found[path.stem] = str(table.get("description", ""))
-        elif path.suffix == ".json":
-            found[path.stem] = str(parse_object(read_text(path), path).get("note", ""))
-    return found
+    found = ready_made_in("workloads",
+                          lambda table: not (_experiment_keys(table) or _is_edge(table)))
+    for path in ready_made_folder("workloads").glob("*.json"):
+        found[path.stem] = str(parse_object(read_text(path), path).get("note", ""))
+    return dict(sorted(found.items()))
 
 
 def locate(source: str | Path) -> Path:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netsim.base import reading
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.traces import (
     FORMATS,
@@ -247,7 +248,8 @@ def test_experiments_are_not_ready_made_workloads(
     write("b.toml", 'format = "synthetic"\ndescription = "sixty jobs"\n')
     write("c.json", json.dumps({"note": "a case", "jobs": [{"coflows": [[]]}]}))
     write("d.csv", sample.read_text(encoding="utf-8"))
-    monkeypatch.setattr(library_module, "ready_made_folder", lambda name: tmp_path)
+    for module in (library_module, reading):
+        monkeypatch.setattr(module, "ready_made_folder", lambda name: tmp_path)
     assert ready_made() == {"b": "sixty jobs", "c": "a case"}
     assert len(read_workload("b")) == 60
     with pytest.raises(TraceError, match=r"experiment\.toml: an experiment \(it has a \[network\]"):
