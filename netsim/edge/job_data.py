@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints
+from netsim.edge.schedule import Storage
 from netsim.edge.setting import CLOUD, EdgeSetting, with_room
 from netsim.errors import AllocationError
-from netsim.ties import ROUNDING
 
 if TYPE_CHECKING:
     from netsim.edge.on_fabric.links import EdgeLinks
@@ -40,18 +40,16 @@ class JobData:
 
     def __init__(self, env: Any, setting: EdgeSetting, links: EdgeLinks | None = None) -> None:
         self._env, self._setting, self._links = env, setting, links
-        self.limited = bool(np.isfinite(setting.system.capacity).any())
+        self.storage = Storage(setting)
         self.uploads = np.zeros(len(setting.jobs))  #: seconds of uploads of all chunks sent, by job
         #: How often a job that had data on some servers needed it on another server.
         self.migrations = 0
         self.most = np.zeros(setting.system.servers)  #: the most bytes stored, by server
-        # By job, by server: its arrival, what is in transit over links, and the chunks stored.
+        # By job, by server: its arrival, and what is in transit over links.
         self._there: dict[int, dict[int, float]] = {}
         self._coming: dict[int, dict[int, _Coming]] = {}
-        self._stored: dict[int, dict[int, int]] = {}
         # By job that waits: the servers that miss its data, and what to call when it is there.
         self._waiting: dict[int, tuple[set[int], Callable[[], None]]] = {}
-        self._sums = np.zeros((2, setting.system.servers))  # bytes on each, and rounding errors
 
     def make_room(self, number: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
@@ -158,69 +156,36 @@ class JobData:
 
     # --- storage --------------------------------------------------------------------------
 
+    def _at_edge(self, chunks: Mapping[int, int]) -> Ints:
+        """The number of chunks on each server, without those in the cloud."""
+        found = np.zeros(self._setting.system.servers, np.int64)
+        for server, count in chunks.items():
+            if server != CLOUD:
+                found[server] = count
+        return found
+
     def _store(self, number: int, chunks: Mapping[int, int]) -> None:
-        job = self._setting.jobs[number]
+        job, count = self._setting.jobs[number], self._at_edge(chunks)
         if not job.chunk_bytes:
             return
-        room, stored = self.room(number), self._stored.setdefault(number, {})
-        more: dict[int, int] = {}
-        for server, count in chunks.items():
-            if server == CLOUD:
-                continue
-            if count > room[server]:
-                raise AllocationError(
-                    f"job {job.id} gets workers on server {server} for {count} of its chunks, of "
-                    f"{job.chunk_bytes:g} bytes; its storage has room for {int(room[server])}")
-            more[server] = max(count - stored.get(server, 0), 0)
-            stored[server] = max(stored.get(server, 0), count)
-        self._add(number, more)
-        self.most = np.maximum(self.most, self._used())
-
-    def _add(self, number: int, chunks: Mapping[int, int], sign: int = 1) -> None:
-        """Add chunks of a job to the stored ones (sign 1), or remove them (sign -1)."""
-        servers = list(chunks)
-        more = np.array(list(chunks.values())) * (sign * self._setting.jobs[number].chunk_bytes)
-        # The rounding of each sum is kept, so that jobs that have ended leave none behind.
-        bytes_, lost = self._sums[:, servers]
-        total = bytes_ + more
-        added = total - bytes_
-        self._sums[:, servers] = total, lost + ((bytes_ - (total - added)) + (more - added))
-
-    def _used(self) -> Floats:
-        """The bytes stored on each server."""
-        return self._sums[0] + self._sums[1]
-
-    def _held(self, number: int) -> Ints:
-        """The number of chunks of a job that each server stores."""
-        held, stored = np.zeros(self._setting.system.servers, np.int64), self._stored.get(number)
-        if stored:
-            held[list(stored)] = list(stored.values())
-        return held
-
-    def room(self, number: int, taken: Floats | float = 0.0) -> Floats:
-        """The number of chunks of a job that each server can store, including those stored already.
-
-        `taken` is the number of bytes, by server, that are promised to other jobs but not stored
-        yet.
-        """
-        system, size = self._setting.system, self._setting.jobs[number].chunk_bytes
-        if not (self.limited and size):
-            return np.full(system.servers, np.inf)
-        free = system.capacity * (1 + ROUNDING) - self._used() - taken
-        return np.floor(np.maximum(free, 0.0) / size) + self._held(number)
+        room = self.storage.room(number)
+        if (count > room).any():
+            server = int(np.argmax(count > room))
+            raise AllocationError(
+                f"job {job.id} gets workers on server {server} for {count[server]} of its chunks, "
+                f"of {job.chunk_bytes:g} bytes; its storage has room for {room[server]}")
+        self.storage.take(number, count)
+        self.most = np.maximum(self.most, self.storage.used)
 
     def added(self, number: int, workers: Ints) -> Floats:
         """The bytes that each server would store in addition if a job got these workers."""
-        held, found = self._held(number), np.zeros(self._setting.system.servers)
-        for server, count in self._chunks_on(number, workers).items():
-            found[server] = max(count - int(held[server]), 0)
-        return found * self._setting.jobs[number].chunk_bytes
+        more = self._at_edge(self._chunks_on(number, workers)) - self.storage.held(number)
+        return np.maximum(more, 0) * self._setting.jobs[number].chunk_bytes
 
     def free(self, number: int) -> None:
         """Forget the data of a job that has ended, and stop sending it."""
         self._there.pop(number, None)
-        if stored := self._stored.pop(number, None):
-            self._add(number, stored, -1)
+        self.storage.free(number)
         coming = self._coming.pop(number, {}).values()
         if coming:
             assert self._links is not None

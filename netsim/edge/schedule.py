@@ -243,43 +243,65 @@ _LISTED = 6  # most names in a message
 
 
 class Storage:
-    """The storage of edge servers, which a chunk occupies from dispatch to the end of its job."""
+    """The storage of edge servers, which chunks occupy until their job ends."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         self._setting = setting
         self._capacity = setting.system.capacity
         self.limited = bool(np.isfinite(self._capacity).any())
-        self.used: Floats = np.zeros(setting.system.servers)  #: bytes
-        self._held: dict[int, Ints] = {}
+        self._held: dict[int, Ints] = {}  # by job: its chunks on each server
+        self._sums = np.zeros((2, setting.system.servers))  # bytes on each, and rounding errors
 
-    def room(self, job: int) -> Ints:
-        """The number of chunks of a job that each server can store now, at most all of them."""
-        size, most = self._setting.jobs[job].chunk_bytes, int(self._setting.chunks[job])
-        if not self.limited or size == 0:
-            return np.full(len(self.used), most)
-        free = self._capacity * (1 + ROUNDING) - self.used
-        return np.clip(np.floor(free / size), 0, most).astype(np.int64)
+    @property
+    def used(self) -> Floats:
+        """The bytes stored on each server."""
+        return self._sums[0] + self._sums[1]
 
-    def take(self, job: int, workers: Ints) -> None:
-        """Store the chunks of a job on the servers of `workers`; chunks in the cloud need none."""
-        if self.limited and self._setting.jobs[job].chunk_bytes > 0:
-            servers = self._setting.system.server_of[workers[workers != CLOUD]]
-            self._held[job] = np.bincount(servers, minlength=len(self.used))
-            self._count()
+    def limits(self, job: int) -> bool:
+        """Whether the chunks of a job need room, and some server has limited storage."""
+        return self.limited and self._setting.jobs[job].chunk_bytes > 0
+
+    def held(self, job: int) -> Ints:
+        """The number of chunks of a job that each server stores."""
+        held = self._held.get(job)
+        return np.zeros(len(self._capacity), np.int64) if held is None else held
+
+    def room(self, job: int, taken: Floats | float = 0.0) -> Ints:
+        """The number of chunks of a job that each server can hold, at most all of them.
+
+        Those stored already count. `taken` is the number of bytes, by server, that are promised to
+        other jobs but not stored yet.
+        """
+        most = int(self._setting.chunks[job])
+        if not self.limits(job):
+            return np.full(len(self._capacity), most)
+        free = self._capacity * (1 + ROUNDING) - self.used - taken
+        more = np.floor(np.maximum(free, 0.0) / self._setting.jobs[job].chunk_bytes)
+        return np.minimum(more + self.held(job), most).astype(np.int64)
+
+    def take(self, job: int, chunks: Ints) -> None:
+        """Have each server store so many chunks of a job, at least."""
+        before = self.held(job)
+        self._held[job] = np.maximum(before, chunks)
+        self._add(job, self._held[job] - before)
+
+    def free(self, job: int) -> None:
+        """Delete the chunks of a job that has ended."""
+        if job in self._held:
+            self._add(job, -self._held.pop(job))
 
     def release(self, now: float, ended: Callable[[int], float]) -> None:
         """Free the storage of jobs that have ended; `ended(job)` is the end in seconds, or inf."""
-        gone = [job for job in self._held if ended(job) <= now * (1 + ROUNDING)]
-        for job in gone:
-            del self._held[job]
-        if gone:
-            self._count()
+        for job in [job for job in self._held if ended(job) <= now * (1 + ROUNDING)]:
+            self.free(job)
 
-    def _count(self) -> None:
-        # Summed again each time, so that rounding errors of ended jobs do not accumulate.
-        self.used = np.zeros(len(self.used))
-        for job, chunks in self._held.items():
-            self.used += chunks * self._setting.jobs[job].chunk_bytes
+    def _add(self, job: int, chunks: Ints) -> None:
+        more = chunks * self._setting.jobs[job].chunk_bytes
+        # The rounding of each sum is kept, so that jobs that have ended leave none behind.
+        bytes_, lost = self._sums
+        total = bytes_ + more
+        added = total - bytes_
+        self._sums = np.stack((total, lost + ((bytes_ - (total - added)) + (more - added))))
 
 
 def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from netsim.base.arrays import Floats
 from netsim.base.values import Rows
 from netsim.edge.schedule import ChunkPlacement, Schedule, Storage, begun_by, of_chunks, so_far
-from netsim.edge.setting import EdgeSetting
+from netsim.edge.setting import CLOUD, EdgeSetting
 from netsim.edge.transport import Transport
 from netsim.errors import InputError, StalledError
 
@@ -161,7 +161,9 @@ class ChunkRun(SteppedRun):
                           else setting.workers_of[job])
         storage.release(now, transport.ended)
         placed = self._dispatcher.place(job, transport.queues, storage)
-        storage.take(job, placed.worker)
+        if storage.limits(job):
+            servers = setting.system.server_of[placed.worker[placed.worker != CLOUD]]
+            storage.take(job, np.bincount(servers, minlength=setting.system.servers))
         transport.dispatch(job, placed)
         self._placed.append(placed)
 

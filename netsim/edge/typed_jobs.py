@@ -126,13 +126,12 @@ class NearData:
     @property
     def refuses(self) -> bool:
         """Whether the placement may refuse a job although enough workers are free."""
-        return self._data.limited
+        return self._data.storage.limited
 
     def trial(self) -> NearData:
         """Make a placement for several jobs, which share the storage that is left."""
         servers = self._typed.setting.system.servers
-        return (NearData(self._typed, self._data, np.zeros(servers)) if self._data.limited
-                else self)
+        return NearData(self._typed, self._data, np.zeros(servers)) if self.refuses else self
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
         """All GPUs in order of preference; see `Placement`."""
@@ -152,9 +151,10 @@ class NearData:
         Those that will train more chunks than others come first.
         """
         typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
-        room = self._data.room(number, 0.0 if self._taken is None else self._taken)
-        if np.isinf(room).all():
+        storage = self._data.storage
+        if not storage.limits(number):
             return candidates[:count]
+        room = storage.room(number, 0.0 if self._taken is None else self._taken)
         server = typed.setting.system.server_of[typed.workers]
         chosen: list[int] = []
         left = candidates.tolist()

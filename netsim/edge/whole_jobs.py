@@ -43,7 +43,7 @@ def _context(typed: TypedJobs, every: Iterable[TypedJobs]) -> EdgeContext:
 def check_room(setting: EdgeSetting) -> None:
     """Check that each job's data fits on empty servers, if it gets as many workers as it wants."""
     data = JobData(Clock(0.0), setting)
-    if not data.limited:
+    if not data.storage.limited:
         return
     for context in contexts_of(setting):
         near = NearData(context.typed, data)
