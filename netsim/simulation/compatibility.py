@@ -34,7 +34,7 @@ from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler, schedules
 from netsim.simulation.events import Change, FaultEvent, changes_of
-from netsim.simulation.needs import NEEDS, ClusterRun, EdgeRun, needs_of, refusal
+from netsim.simulation.needs import NEEDS, ClusterRun, EdgeRun, needs_of, refusal, wire_of
 from netsim.simulation.run_spec import RunSpec, problems_of_arguments
 from netsim.workload import JobSpec, Workload
 
@@ -206,6 +206,12 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, transport: Transpo
     return setting, decider
 
 
+def problem_of_wire(system: EdgeCloud) -> str | None:
+    """Return what links of an edge-cloud have that its transports ignore; or None."""
+    problem = wire_of(system.network)
+    return None if problem is None else f"edge-cloud {system.name!r}: {problem}"
+
+
 def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportKind,
                      allocator: Any = "maxmin",
                      events: Sequence[FaultEvent | Mapping[str, Any]] = ()
@@ -266,6 +272,8 @@ def _problems_on_cluster(cluster: Cluster, jobs: Workload, spec: RunSpec) -> lis
 def _problems_on_edge(system: EdgeCloud, jobs: EdgeWorkload, spec: RunSpec, given: Sequence[str],
                       schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
     problems = problems_of_arguments("edge-cloud", given)
+    if (wire := problem_of_wire(system)) is not None:
+        problems.append(("network", wire))
     transport = make_transport(spec.transport)
     if not transport.shares_links:
         problems += problems_of_arguments("edge-cloud without links", given,

@@ -145,7 +145,11 @@ class OnEdge(Run):
         return self._run.stalled()
 
     def stopped(self) -> OnEdge:
-        return self  # as reading tables changes nothing
+        if not self.recorder.watches_fabric:
+            return self  # as reading the other tables changes nothing
+        made = super().stopped()
+        made._fabric.advance_to_now()
+        return made
 
     @property
     def arrival_s(self) -> Floats:  # type: ignore[override]
@@ -287,21 +291,12 @@ class OnEdge(Run):
                 "counts": self._tables().counts()}
 
     def tables(self) -> dict[str, Any]:
-        recorder, found = self._recorded(), self._tables()
-        links = self.network.link_names
+        recorder, found, links = self.recorder, self._tables(), self.network.link_names
+        recorder.pack()
         return {name: recorder.table(name, links) for name in ("links", "decisions")} | {
             "jobs": found.jobs(), "chunks": found.chunks(), "training": found.training(),
             "held": found.held(), "workers": found.workers(), "servers": found.servers(),
             "ps": found.ps()}
-
-    def _recorded(self) -> LinkRecorder:
-        """Return the records of links up to now, without changing the run."""
-        shown: OnEdge = self
-        if not self._ended and self.recorder.watches_fabric:
-            shown = super().stopped()
-            shown._fabric.advance_to_now()
-        shown.recorder.pack()
-        return shown.recorder
 
     # --- forks -----------------------------------------------------------------------------
 

@@ -27,10 +27,10 @@ from netsim.simulation.compatibility import (
     inputs_of,
     preemption_on_edge,
     problem_of_pauses,
+    problem_of_wire,
 )
 from netsim.simulation.events import capacities_of
 from netsim.simulation.faults import Faults
-from netsim.simulation.needs import wire_of
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.run import Run
@@ -84,8 +84,8 @@ def _check_record(record: Sequence[str], known: Sequence[str]) -> None:
 
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, spec: RunSpec) -> Callable[[], OnEdge]:
     refuse_arguments("edge-cloud", spec.given)
-    if (problem := wire_of(system.network)) is not None:
-        raise InputError(f"edge-cloud {system.name!r}: {problem}")
+    if (problem := problem_of_wire(system)) is not None:
+        raise InputError(problem, "network")
     with about("transport"):
         transport = make_transport(spec.transport)
     _check_record(spec.record, (*RECORDS, *EDGE_TABLES))
