@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats, Ints
 from netsim.edge.schedule import Storage
-from netsim.edge.setting import CLOUD, EdgeSetting, with_room
+from netsim.edge.setting import CLOUD, EdgeSetting
 from netsim.errors import AllocationError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class JobData:
 
     def make_room(self, number: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
-        self.uploads = with_room(self.uploads, slice(number, number + 1), 0.0)
+        self.uploads = np.insert(self.uploads, number, 0.0)
 
     # --- when it is there -----------------------------------------------------------------
 

@@ -118,10 +118,9 @@ class FabricTransport:
         return ChunksOnLinks(setting, sharing, self.mode, self.preemption)
 
     def backend(self, setting: EdgeSetting, sharing: LinkSettings) -> EdgeBackend:
-        from netsim.edge.backend import EdgeBackend
-        from netsim.edge.on_fabric.jobs_on_links import JobsOnLinks
+        from netsim.edge.backend import JobsOnLinks
 
-        return EdgeBackend(setting, JobsOnLinks(setting, sharing, self.mode))
+        return JobsOnLinks(setting, sharing, self.mode)
 
     @property
     def needs(self) -> frozenset[str]:
