@@ -294,7 +294,7 @@ class JobsOnLinks(EdgeBackend):
     # --- events ---------------------------------------------------------------------------
 
     def _arrived(self, chunk: int, server: int) -> None:
-        self.data.arrived(int(self.links.traffic.job_of[chunk]), server)
+        self.data.arrived(int(self._setting.job_of[chunk]), server)
 
     def _choose(self, now: float) -> None:
         starting, self._starting = self._starting, {}
@@ -324,7 +324,7 @@ class JobsOnLinks(EdgeBackend):
         self._exchange[job] += self.links.env.now - own.since - made * traffic.fixed[worker]
 
     def _ended(self, chunk: int) -> None:
-        job = int(self.links.traffic.job_of[chunk])
+        job = int(self._setting.job_of[chunk])
         self._note(job, chunk)
         own = self._workers[job]
         if not own.training:

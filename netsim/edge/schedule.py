@@ -171,8 +171,8 @@ def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jo
     """
     count = int(setting.first[jobs])
     chunks, bounds = setting.chunks[:jobs], setting.first[:jobs]
-    job_of = np.repeat(np.arange(jobs), chunks)
-    training = _training(given, log, until, job_of, setting.first)
+    job_of = setting.job_of[:count]
+    training = _training(setting, given, log, until)
     ready, finish = so_far(log.ready[:count], until), so_far(log.finish[:count], until)
     number = setting.first[training.job] + training.chunk
     start = np.full(count, np.nan)
@@ -222,13 +222,13 @@ def begun_by(training: Training, until: float) -> Training:
                     training.start[begun], np.where(end <= until, end, np.inf))
 
 
-def _training(given: ChunkPlacement, log: TransportLog, until: float, job_of: Ints, first: Ints
+def _training(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, until: float
               ) -> Training:
     """Make the table of intervals of training, in order of (chunk, start)."""
     order = np.lexsort((log.start, log.chunk))
     chunk = log.chunk[order]
-    job = job_of[chunk]
-    return begun_by(Training(job, chunk - first[job], given.worker[chunk], log.start[order],
+    job = setting.job_of[chunk]
+    return begun_by(Training(job, chunk - setting.first[job], given.worker[chunk], log.start[order],
                              log.end[order]), until)
 
 
@@ -311,12 +311,10 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
         return schedule.most_bytes
     if schedule.chunks is None:
         return np.full(servers, np.nan)
-    size = np.repeat([job.chunk_bytes for job in setting.jobs], setting.chunks)
-    job = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
-    size, job = size[:len(schedule.chunks.worker)], job[:len(schedule.chunks.worker)]
-    edge = schedule.chunks.worker != CLOUD
-    server = setting.system.server_of[schedule.chunks.worker[edge]]
-    size, job = size[edge], job[edge]
+    worker = schedule.chunks.worker
+    edge = worker != CLOUD
+    server, job = setting.system.server_of[worker[edge]], setting.job_of[:len(worker)][edge]
+    size = np.array([each.chunk_bytes for each in setting.jobs])[job]
     # Storage that is released at an instant is available to jobs that arrive then.
     finish = np.where(np.isnan(schedule.finish), np.inf, schedule.finish)
     at = np.concatenate([finish[job] * (1 - ROUNDING), setting.arrival[job]])

@@ -47,6 +47,8 @@ class EdgeSetting:
     chunks, first : ndarray of int, shapes (jobs,), (jobs + 1,)
         Number of chunks of each job, and the number of its first chunk. The chunks of all jobs are
         numbered consecutively.
+    job_of : ndarray of int, shape (chunks of all jobs,)
+        The job of each chunk.
     p0, p1 : ndarray of float, shape (jobs,)
         Training time of a chunk with zeta = 0 and with zeta = 1, at the augmented speed; seconds.
     exchange : ndarray of float, shape (jobs,)
@@ -76,6 +78,7 @@ class EdgeSetting:
     arrival: Floats = field(init=False)
     chunks: Ints = field(init=False)
     first: Ints = field(init=False)
+    job_of: Ints = field(init=False)
     p0: Floats = field(init=False)
     p1: Floats = field(init=False)
     exchange: Floats = field(init=False)
@@ -98,6 +101,7 @@ class EdgeSetting:
         workers = {kind: system.of_type(kind) for kind in {job.worker_type: None for job in jobs}}
         self.arrival = np.array([job.arrival_s for job in jobs])
         self.chunks, self.first = chunks, np.concatenate(([0], np.cumsum(chunks)))
+        self.job_of = np.repeat(np.arange(len(jobs)), chunks)
         self.p0 = np.array([job.p0_s for job in jobs]) / speed
         self.p1 = np.array([job.p1_s for job in jobs]) / speed
         self.exchange = np.array([job.batches * job.exchange_s for job in jobs]) / speed

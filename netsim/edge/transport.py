@@ -46,7 +46,6 @@ class Transport(ABC):
         # By chunk: when its data was there, when it ended, and how often it was displaced.
         self._ready, self._finish = np.full((2, chunks), np.nan)
         self._preemptions = np.zeros(chunks, np.int64)
-        self._job_of = np.repeat(np.arange(jobs), setting.chunks)
         # By job: how many chunks have not ended, and when the last of the others stopped.
         self._unfinished, self._last = setting.chunks.copy(), np.zeros(jobs)
         self._current = np.full(setting.system.total, -1)  # the chunk on each worker, or -1
@@ -121,7 +120,6 @@ class Transport(ABC):
         self._ready = with_room(self._ready, where, np.nan)
         self._finish = with_room(self._finish, where, np.nan)
         self._preemptions = with_room(self._preemptions, where, 0)
-        self._job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
         self._unfinished = np.insert(self._unfinished, place, setting.chunks[place])
         self._last = np.insert(self._last, place, 0.0)
 
@@ -168,7 +166,7 @@ class Constant(Transport):
         while not done:  # between two calls, Python handles signals
             self._logged, done = kernels.advance(
                 workers, now, queues.queue, queues.count, queues.clock, self._current, self._since,
-                queues.left, queues.ready, self._finish, self._preemptions, self._job_of,
+                queues.left, queues.ready, self._finish, self._preemptions, self._setting.job_of,
                 self._unfinished, self._last, self._chunk, self._start, self._end, self._logged,
                 _WORK)
 
@@ -207,8 +205,8 @@ class Constant(Transport):
                 ahead._chunk[logged], ahead._start[logged], ahead._end[logged], ahead._ready,
                 ahead._finish, ahead._preemptions)
             start, finish = np.full(jobs, np.nan), np.full(jobs, np.nan)
-            np.fmin.at(start, self._job_of[log.chunk], log.start)
-            np.fmax.at(finish, self._job_of, log.finish)
+            np.fmin.at(start, self._setting.job_of[log.chunk], log.start)
+            np.fmax.at(finish, self._setting.job_of, log.finish)
             self._outlook = log, start, finish
         return self._outlook
 

@@ -407,8 +407,7 @@ class _Tables:
         """Return the job of each chunk that was dispatched."""
         chunks = self._schedule.chunks
         assert chunks is not None
-        return np.repeat(np.arange(len(self._setting.jobs)),
-                         self._setting.chunks)[:len(chunks.worker)]
+        return self._setting.job_of[:len(chunks.worker)]
 
     def _uploaded(self) -> Floats:
         """Return the time until the data of each job arrived, in seconds; NaN for whole jobs."""

@@ -131,7 +131,7 @@ class ChunksOnLinks(Transport):
         """Estimate the remaining training time of a chunk."""
         # Not 0, as a chunk that has not ended stays in the queue.
         batches = max(self.links.training.left(chunk), 1e-12)
-        job = self._setting.jobs[self._job_of[chunk]]
+        job = self._setting.jobs[self._setting.job_of[chunk]]
         self.queues.left[chunk] = batches * (job.p0_s / job.batches / (1 + self._setting.epsilon))
 
     # --- data -----------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class ChunksOnLinks(Transport):
                 self._current[worker] = first
                 begin.append(first)
         self._to_check.clear()
-        starting = {int(self._job_of[chunk]) for chunk in begin}
+        starting = {int(self._setting.job_of[chunk]) for chunk in begin}
         self._ps.change_hands(now, self._idle(),
                               {job: bool(self._zeta[job]) for job in starting})
         for chunk in sorted(begin):
@@ -199,7 +199,7 @@ class ChunksOnLinks(Transport):
 
     def _begin(self, chunk: int, now: float) -> None:
         """Begin to train a chunk, which exchanges no gradients if its whole job is in the cloud."""
-        job, system = int(self._job_of[chunk]), self._setting.system
+        job, system = int(self._setting.job_of[chunk]), self._setting.system
         self._since[chunk] = now
         self._first[job] = np.fmin(self._first[job], now)
         self._train[job] += 1
@@ -212,7 +212,7 @@ class ChunksOnLinks(Transport):
         self.links.training.begin(chunk, host, ps)
 
     def _end_interval(self, chunk: int) -> None:
-        now, job, worker = self.links.env.now, self._job_of[chunk], int(self._worker[chunk])
+        now, job, worker = self.links.env.now, self._setting.job_of[chunk], int(self._worker[chunk])
         self._log.append((chunk, float(self._since[chunk]), now))
         self._since[chunk] = np.nan
         self._train[job] -= 1
@@ -236,7 +236,7 @@ class ChunksOnLinks(Transport):
         """Record that a chunk has finished its training."""
         self._end_interval(chunk)
         self._finish[chunk] = self.links.env.now
-        self._unfinished[self._job_of[chunk]] -= 1
+        self._unfinished[self._setting.job_of[chunk]] -= 1
         self._left -= 1
         self.queues.left[chunk] = 0.0
         if self._worker[chunk] != CLOUD:

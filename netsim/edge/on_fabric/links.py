@@ -11,7 +11,7 @@ import numpy as np
 from netsim.allocators import make_allocator
 from netsim.base.arrays import Floats, Ints
 from netsim.base.lazy import simpy
-from netsim.edge.on_fabric.traffic import LIMITS, Callbacks, EdgeTraffic, PerFlowCapNetwork
+from netsim.edge.on_fabric.traffic import LIMITS, EdgeTraffic, PerFlowCapNetwork
 from netsim.edge.on_fabric.training import Fluid, Rounds, TrainingMode
 from netsim.edge.setting import EdgeSetting
 from netsim.errors import AllocationError, StalledError
@@ -174,8 +174,8 @@ class EdgeLinks:
         self.env = Clock(0.0)
         network = PerFlowCapNetwork(setting.system.network, LIMITS * setting.total)
         self._network = network
-        self.traffic = EdgeTraffic(setting, self.env, network, Callbacks(
-            ended, stopped, self.schedule_choice))
+        self.traffic = EdgeTraffic(setting, self.env, network, ended, stopped,
+                                   self.schedule_choice)
         self.training: TrainingMode = (
             Fluid(self.traffic) if mode == "fluid"
             else Rounds(self.traffic, mode == "sync", preemption or "finish"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,28 +80,25 @@ _PUSH, _PULL = 1, 2
 BATCHES_ERROR = 1e-9
 
 
-class Callbacks(NamedTuple):
-    """Functions by which a `TrainingMode` reports progress."""
-
-    ended: Callable[[int], None]  #: called with a chunk that has trained on all its mini-batches
-    stopped: Callable[[int], None]  #: with one that has stopped, but not at once
-    paused: Callable[[], None]  #: when a chunk is between two mini-batches, and waits for `go`
-
-
 class EdgeTraffic:
     """Sends coflows and sets timers on behalf of chunks, which are numbered over all jobs.
 
     The network limits the rate of each flow of a chunk: a chunk has a limit for its upload, another
     for its pushes, and another for its pulls. If it is uploaded again, each further upload has a
     limit of its own. All array attributes are by chunk.
+
+    A `TrainingMode` reports by ``ended(chunk)`` that a chunk has trained on all its mini-batches,
+    by ``stopped(chunk)`` that one has stopped, but not at once, and by ``paused()`` that one is
+    between two mini-batches, and waits for `TrainingMode.go`.
     """
 
     fabric: FabricProcess  #: must be set before anything is sent
 
     def __init__(self, setting: EdgeSetting, env: simpy.Environment, network: PerFlowCapNetwork,
-                 callbacks: Callbacks) -> None:
+                 ended: Callable[[int], None], stopped: Callable[[int], None],
+                 paused: Callable[[], None]) -> None:
         self._env, self._network, self._setting = env, network, setting
-        self.ended, self.stopped, self.paused = callbacks
+        self.ended, self.stopped, self.paused = ended, stopped, paused
         #: Mini-batches left. Training in rounds updates it after each mini-batch, fluid training
         #: only when a chunk stops.
         self.batches = self._per_chunk("batches")
@@ -124,7 +121,7 @@ class EdgeTraffic:
         self.fixed = self.compute + self.update
         self.gradient = self._per_chunk("gradient_bytes")
         self.exchange = self._per_chunk("exchange_s") / speed  #: push and pull together
-        self.job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+        self.job_of = setting.job_of
         self.ring = setting.ring[self.job_of]
         for which in (_PUSH, _PULL):
             self._network.limit(self._limits[which::LIMITS], self._per_chunk("bandwidth") * speed)

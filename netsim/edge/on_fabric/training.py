@@ -22,7 +22,7 @@ from netsim.workload import Flows
 
 
 class TrainingMode(ABC):
-    """Base of the modes: trains chunks, each on a worker of its own, and reports by `Callbacks`.
+    """Base of the modes: trains chunks, each on a worker of its own, and reports by `EdgeTraffic`.
 
     After each mini-batch, it reports a pause, in which the worker may be given to another chunk.
     The chunks that keep their workers continue when `go` is called.
@@ -48,7 +48,7 @@ class TrainingMode(ABC):
 
     @abstractmethod
     def stop(self, chunk: int) -> bool:
-        """Stop a chunk; return whether it stopped at once. If not, `Callbacks.stopped` tells when.
+        """Stop a chunk; return whether it stopped at once. If not, `EdgeTraffic` reports when.
 
         In mode ``"sync"``, a chunk that stops at once also stops the other chunks of its round.
         """
