@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.arrays import Floats, Ints
+from netsim.base.arrays import Floats
 from netsim.cluster.contention import Contention
 from netsim.edge.backend import EdgeBackend, EdgeExecution
 from netsim.edge.edge_cloud import Kind
@@ -139,15 +139,17 @@ class WholeJobs(SteppedRun):
             preemptions[numbers] = ledger.rows["preemptions"]
             in_cloud[numbers[[job for job, gpus in lane.engine.gpus.items() if not len(gpus)]]
                      ] = True
-        exchanged = ~in_cloud & ~np.isnan(finish)
+        exchanged, held = ~in_cloud & ~np.isnan(finish), self._holdings()
+        got, there, run, stop, free = (so_far(each, until) for each in (
+            held.got, held.there, held.run, held.stop, held.free))
         return Schedule(
             start, finish, np.where(in_cloud, setting.chunks, 0), preemptions,
             self._data.uploads + np.where(exchanged, self._backend.exchange(), 0.0),
-            begun_by(self._training(), until), holdings=self._holdings(until),
-            held=self._backend.held(),
+            begun_by(_training(held), until), held=self._backend.held(),
+            holdings=Holdings(held.job, held.worker, got, there, run, stop, free, held.reason),
             most_bytes=self._data.most.copy(), ring_bytes=self._backend.ring_bytes(),
-            counts={"preempted_workers": sum(len(each.gpus) for _, each in self._segments()
-                                             if each.reason == "preempt"),
+            counts={"preempted_workers": int(np.count_nonzero(
+                (held.reason == "preempt") & (held.worker != CLOUD))),
                     "migrations": self._data.migrations, "cloud_jobs": int(in_cloud.sum())},
             accounts=self._accounts(until))
 
@@ -175,20 +177,8 @@ class WholeJobs(SteppedRun):
         return {"promotions": promotions, "waited_s": waited, "held_gpu_s": held,
                 "useful_gpu_s": ran - lost, "lost_gpu_s": lost, "overhead_gpu_s": held - ran}
 
-    def _training(self) -> Training:
-        """Make the table of intervals in which jobs trained; unfinished ones end at infinity."""
-        rows = [_rows(typed, segment) for typed, segment in self._segments()]
-        counts = [len(workers) for *_, workers in rows]
-        job = np.repeat(np.array([row[0] for row in rows], np.int64), counts)
-        begin, end = (np.repeat(np.array([row[k] for row in rows], np.float64), counts)
-                      for k in (1, 2))
-        worker = np.concatenate([_NOBODY, *(row[3] for row in rows)])
-        order = np.lexsort((end, worker, begin, job))
-        return Training(job[order], np.full(len(job), -1), worker[order], begin[order],
-                        end[order])
-
-    def _holdings(self, until: float) -> Holdings:
-        """Make the table of workers that jobs have held up to an instant."""
+    def _holdings(self) -> Holdings:
+        """Make the table of workers that jobs have held."""
         rows = sorted(self._segments(), key=lambda row: (row[0].numbers[row[1].job], row[1].got))
         workers = [typed.workers[segment.gpus] if len(segment.gpus) else _IN_CLOUD
                    for typed, segment in rows]
@@ -198,7 +188,7 @@ class WholeJobs(SteppedRun):
             return np.repeat(np.array(values, kind), counts)
 
         got, there, run, stop, free = (
-            so_far(each([getattr(segment, name) for _, segment in rows]), until)
+            each([getattr(segment, name) for _, segment in rows])
             for name in ("got", "there", "run", "stop", "free"))
         return Holdings(each([typed.numbers[segment.job] for typed, segment in rows], np.int64),
                         np.concatenate([_NOBODY, *workers]), got, there, run, stop, free,
@@ -245,12 +235,12 @@ def _seconds_of(segment: Segment, now: float) -> Floats:
     return np.array([free - segment.got, ran, segment.lost_s])
 
 
-def _rows(typed: TypedJobs, segment: Segment) -> tuple[int, float, float, Ints]:
-    """The job, beginning, end and workers of the training in a segment."""
-    run, stop = segment.run, segment.stop
+def _training(held: Holdings) -> Training:
+    """Make the table of intervals in which jobs trained; unfinished ones end at infinity."""
     # A job that was preempted as it began has not trained.
-    if np.isnan(run) or (stop - run <= stop * ROUNDING and segment.reason != "finish"):
-        workers = _NOBODY
-    else:
-        workers = typed.workers[segment.gpus] if len(segment.gpus) else _IN_CLOUD
-    return typed.numbers[segment.job], run, np.inf if np.isnan(stop) else stop, workers
+    at_once = (held.stop - held.run <= held.stop * ROUNDING) & (held.reason != "finish")
+    trained = np.flatnonzero(~np.isnan(held.run) & ~at_once)
+    end = np.where(np.isnan(held.stop), np.inf, held.stop)
+    rows = trained[np.lexsort([each[trained] for each in (end, held.worker, held.run, held.job)])]
+    return Training(held.job[rows], np.full(len(rows), -1), held.worker[rows], held.run[rows],
+                    end[rows])
