@@ -110,34 +110,27 @@ class Descriptions(NamedTuple):
             if "file" not in self.makers.options(table[self.key]):
                 raise InputError(f"give either {self.key} or file, not both", self.key)
             table = {"name": stem_of(file)} | table | {"file": file}  # the format reads it
-        elif self.key not in table:
-            table = self._with_description(table, file)
         else:
-            self._check(table, None)
+            if self.key not in table:
+                file = Path(self._ready_made_file(table) if file is None else file)
+                table = read_description(file) | table
+                table.pop("description", None)
+            with _naming_file({"file": file}), about(self.key):
+                if self.key not in table:
+                    raise InputError(f"names no {self.key}; choose from: {', '.join(self.makers)}")
+                self.makers.resolve(table[self.key])
         usual = self.makers.options(table[self.key]) if defaults else {}
         return {option: default for option, default in usual.items() if option not in
                 self.of_system and default not in (None, inspect.Parameter.empty)} | table
 
-    def _with_description(self, table: Table, file: str | Path | None) -> Table:
-        """Add the description of a file, or of the ready-made one that the table names."""
-        if file is None:
-            if "name" not in table:
-                raise InputError(f"give the name of a ready-made {self.noun}, a file, or a "
-                                 f"{self.key}: {', '.join(self.makers)}")
-            if table["name"] not in (names := self.ready_made()):
-                raise UnknownNameError(self.noun, table["name"], names, key="name")
-            file = ready_made_folder(self.folder) / f"{table['name']}.toml"
-        table = read_description(Path(file)) | table
-        table.pop("description", None)
-        self._check(table, file)
-        return table
-
-    def _check(self, table: Table, file: str | Path | None) -> None:
-        """Check that a table, which may be from a file, has a known kind or format."""
-        with _naming_file({"file": file}), about(self.key):
-            if self.key not in table:
-                raise InputError(f"names no {self.key}; choose from: {', '.join(self.makers)}")
-            self.makers.resolve(table[self.key])
+    def _ready_made_file(self, table: Table) -> Path:
+        """Find the file of the ready-made description that a table names."""
+        if "name" not in table:
+            raise InputError(f"give the name of a ready-made {self.noun}, a file, or a "
+                             f"{self.key}: {', '.join(self.makers)}")
+        if table["name"] not in (names := self.ready_made()):
+            raise UnknownNameError(self.noun, table["name"], names, key="name")
+        return ready_made_folder(self.folder) / f"{table['name']}.toml"
 
     def make(self, given: Mapping[str, Any], *, seed: int = 0, system: EdgeCloud | None = None
              ) -> Any:

@@ -279,11 +279,6 @@ class WorkloadList(RootModel[list[PartTable]]):
         """The workload of each entry, with ids and arrivals shifted, by its index in the list."""
         return self._parts
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """The keys of jobs of an edge-cloud; always empty."""
-        return {}
-
     def on(self, system: EdgeCloud) -> EdgeWorkload:
         """Raise an error: an edge-cloud has a single workload."""
         raise InputError("must be a table on an edge-cloud, not a list")
