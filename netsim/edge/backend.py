@@ -143,13 +143,15 @@ class EdgeExecution(TimedExecution):
 class EdgeBackend:
     """The back end of whole jobs in one run, in which delays and rates are those that jobs declare.
 
-    With `links`, of a subclass, data is uploaded over them.
+    A subclass sets `links`, over which data is then uploaded.
     """
 
-    def __init__(self, setting: EdgeSetting, links: EdgeLinks | None = None) -> None:
-        self._setting, self.links = setting, links
-        self.env = Clock(0.0) if links is None else links.env
-        self.data = JobData(self.env, setting, links)
+    links: EdgeLinks | None = None
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        self._setting = setting
+        self.env = Clock(0.0) if self.links is None else self.links.env
+        self.data = JobData(self.env, setting, self.links)
         self._executions: list[EdgeExecution] = []
 
     def execution(self, typed: TypedJobs) -> EdgeExecution:
@@ -188,9 +190,7 @@ class EdgeBackend:
 
     def stalled(self) -> StalledError | None:
         """Make the error for flows that wait although no event is left; None if none waits."""
-        if self.links is None or not self.links.fabric.pending():
-            return None
-        return self.links.stalled()
+        return None
 
 
 # --- over links ----------------------------------------------------------------------------
@@ -220,9 +220,10 @@ class JobsOnLinks(EdgeBackend):
     links: EdgeLinks
 
     def __init__(self, setting: EdgeSetting, sharing: LinkSettings, mode: str) -> None:
-        super().__init__(setting, EdgeLinks(
+        self.links = EdgeLinks(
             setting, sharing, mode, "pause", arrived=self._arrived, ended=self._ended,
-            stopped=self._stopped, choose=self._choose))
+            stopped=self._stopped, choose=self._choose)
+        super().__init__(setting)
         self._workers: dict[int, _JobWorkers] = {}
         self._starting: dict[int, _JobWorkers | None] = {}
         self._idle: dict[int, float] = {}
@@ -348,3 +349,6 @@ class JobsOnLinks(EdgeBackend):
         super().make_room(place)
         self.links.make_room(place)
         self._exchange = np.insert(self._exchange, place, 0.0)
+
+    def stalled(self) -> StalledError | None:
+        return self.links.stalled() if self.links.fabric.pending() else None

@@ -280,7 +280,7 @@ class Storage:
         return np.minimum(more + self.held(job), most).astype(np.int64)
 
     def take(self, job: int, chunks: Ints) -> None:
-        """Have each server store so many chunks of a job, at least."""
+        """Store at least these numbers of chunks of a job, by server."""
         before = self.held(job)
         self._held[job] = np.maximum(before, chunks)
         self._add(job, self._held[job] - before)

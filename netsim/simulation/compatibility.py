@@ -207,7 +207,7 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, transport: Transpo
 
 
 def problem_of_wire(system: EdgeCloud) -> str | None:
-    """Return what links of an edge-cloud have that its transports ignore; or None."""
+    """Return what is wrong with links that have latency; None if nothing is."""
     problem = wire_of(system.network)
     return None if problem is None else f"edge-cloud {system.name!r}: {problem}"
 
@@ -272,12 +272,12 @@ def _problems_on_cluster(cluster: Cluster, jobs: Workload, spec: RunSpec) -> lis
 def _problems_on_edge(system: EdgeCloud, jobs: EdgeWorkload, spec: RunSpec, given: Sequence[str],
                       schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
     problems = problems_of_arguments("edge-cloud", given)
-    if (wire := problem_of_wire(system)) is not None:
-        problems.append(("network", wire))
     transport = make_transport(spec.transport)
     if not transport.shares_links:
         problems += problems_of_arguments("edge-cloud without links", given,
                                           transport=TRANSPORTS.to_dict(transport)["name"])
+    elif (wire := problem_of_wire(system)) is not None:
+        problems.append(("network", wire))
     own = {} if spec.scheduler is None and schedulers else {"scheduler": spec.scheduler}
     made = {}
     for key, policy in {**own, **schedulers}.items():

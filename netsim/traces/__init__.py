@@ -8,8 +8,8 @@ it generates one. `FORMATS` has them all. Behind it there are four kinds:
 - **Jobs of GPU clusters**, of which only times and GPUs are known. Readers in `cluster` clean them
   to columns, `ClusterJobs`, and `ClusterConstruction` draws a model for each.
 - **Recorded training.** Readers in `training` make a `RankTrace` of each rank, and `join` makes
-  the operations of one job of them. In workloads of SimAI all ranks do the same: of the trace of
-  one, `join_alike` makes the operations of all, side by side.
+  the operations of one job of them. In workloads of SimAI all ranks do the same: `join_alike` makes
+  the operations of all from the trace of one, side by side.
 - **Generators**, in `generators` and `cluster.recurrent`.
 
 `files` tells what a file is, and `netsim.base.reading` reads it; `library` has ready-made and

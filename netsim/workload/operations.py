@@ -101,7 +101,7 @@ class Sending(NamedTuple):
 
 
 #: Collectives that use rings.
-_RINGS = ("all-reduce", "all-gather", "reduce-scatter")
+RINGS = ("all-reduce", "all-gather", "reduce-scatter")
 
 
 def transfer(kind: str, at: Ints, rings: int = 1) -> tuple[Ints, Ints, int, int]:
@@ -111,9 +111,9 @@ def transfer(kind: str, at: Ints, rings: int = 1) -> tuple[Ints, Ints, int, int]
     number of ranks does not allow so many rings.
     """
     others = len(at) - 1
-    if rings != 1 and (kind not in _RINGS or rings < 1 or len(at) % rings):
+    if rings != 1 and (kind not in RINGS or rings < 1 or len(at) % rings):
         raise InputError(f"there cannot be {rings} rings of {kind} over {len(at)} ranks: rings are "
-                         f"for {', '.join(_RINGS)}, whose ranks are in runs of so many")
+                         f"for {', '.join(RINGS)}, whose ranks are in runs of so many")
     if others <= 0:
         return at[:0], at[:0], 0, 0
     if kind == "all-to-all":

@@ -126,6 +126,7 @@ WRONG = [
     ({"placement": "random"}, "placement: for jobs on a cluster; on an edge-cloud the scheduler"),
     ({"execution": "fabric"}, "execution: for jobs on a cluster"),
     ({"network": BIG}, "network: for transport 'fabric'; with 'constant' delays and rates are"),
+    ({"network": BIG | {"latency": "1us"}}, "network: for transport 'fabric'; with 'constant'"),
     ({"network": BIG | {"latency": "1us"}, "transport": "fabric"},
      "network: edge-cloud 'edge-cloud': network 'big-switch' has latency or overhead, which only "),
     ({"network": {"name": "parrot-fig2"}},

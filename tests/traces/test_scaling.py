@@ -5,13 +5,14 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.traces.training import RankNode, RankTrace, join, write_chakra
-from netsim.traces.training.scaling import Layout, Scaling
+from netsim.traces.training.scaling import Layout, Scaling, join_alike
+from tests.examples import examples
 
 from .chakra_files import coll, node, write
 from .simai_files import layer, simai
@@ -293,3 +294,50 @@ def test_jobs_too_large_for_this_are_refused(tmp_path):
 def test_places_of_ranks_are_their_numbers():
     layout = Layout(tp=2, cp=2, ep=4, dp=4, pp=3)
     assert [layout.rank(*layout.place(rank)) for rank in range(layout.ranks)] == [*range(48)]
+
+
+# --- ranks that do the same -------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=examples(20))
+@given(st.builds(Layout, tp=st.sampled_from([1, 2, 4]), ep=st.sampled_from([1, 2]),
+                 cp=st.just(1), dp=st.sampled_from([2, 4]), pp=st.sampled_from([1, 2])),
+       st.lists(st.tuples(st.sampled_from(["tp", "dp", "ep", "dp-ep", "all"]),
+                          st.sampled_from(["all-reduce", "all-to-all", "reduce-scatter"]),
+                          st.integers(0, 3), st.sampled_from([1.0, 0.5])), min_size=1, max_size=6))
+def test_ranks_that_do_the_same_are_joined_as_the_traces_of_all(layout, steps):
+    """`join_alike` of rank 0's trace is what `join` makes of one trace per rank: to the bit."""
+    def trace(rank):
+        nodes = [RankNode(0, "begin", "compute", seconds=0.25, stream="compute")]
+        for k, (group, kind, mb, factor) in enumerate(steps, start=1):
+            members = layout.members(group, rank)
+            if len(members) == 1 or not mb:
+                kind = "barrier"
+            nodes.append(RankNode(
+                k, f"{k}", "collective", (k - 1,), collective=kind, members=members,
+                payload=mb * 96_000, group=group, label=group, factor=factor,
+                seconds=0.125 if kind == "barrier" else 0.0))
+        return nodes
+
+    end = RankNode(len(steps) + 1, "end", "point", (len(steps),), stream="end")
+    all_ranks = join([RankTrace(rank, Path("w"), tuple(trace(rank)))
+                      for rank in range(layout.ranks)])
+    alike = join_alike(RankTrace(0, Path("w"), (*trace(0), end)), layout, layout.ranks)
+    one, other = ([netsim.JobSpec(0, operations=made, hosts=range(layout.ranks))]
+                  for made in (all_ranks, alike))
+    assert rows_of(one, layout.ranks) == rows_of(other, layout.ranks)
+
+
+@pytest.mark.parametrize(("change", "problem"), [
+    ({"factor": 2.0}, r"all-reduce of 8 x 2 bytes; on rank 0 it is .*: all-reduce of 8 bytes"),
+    ({"seconds": 3.0}, r"all-reduce of 8 bytes, 3 s after they have met; on rank 0 it is ")])
+def test_ranks_must_mean_the_same_by_a_collective(change, problem):
+    given = {"collective": "all-reduce", "members": (0, 1), "payload": 8, "group": "g"}
+    nodes = [RankNode(0, "a", "collective", **given | more) for more in ({}, change)]
+    with pytest.raises(TraceError, match=problem):
+        join([RankTrace(rank, Path("w"), (each,)) for rank, each in enumerate(nodes)])
+
+
+def test_there_must_be_traces():
+    with pytest.raises(TraceError, match="there are no nodes"):
+        join([])

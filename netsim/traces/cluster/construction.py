@@ -86,7 +86,7 @@ class ClusterConstruction:
     #: Share of the jobs, in order of submission and rounded down, that become the history, from
     #: which predictors learn; the others run.
     train: float = 0.8
-    max_gpus: int | None = None  #: drop larger jobs; without it, `_MOST_GPUS` is an upper limit
+    max_gpus: int | None = None  #: drop larger jobs; without it, one of over 4,096 is refused
     #: After the history, run only this number of consecutive jobs, from a random one on.
     sample: int | None = None
     arrival_scale: float = 1.0  #: factor by which times of submission are multiplied

@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, ClassVar, TextIO
 
 import numpy as np
 
@@ -130,14 +130,16 @@ _COLUMNS = ("status", "vc", "user", "submit", "start", "end", "attempts", "gpus"
 class _Entries(Chunk):
     """Consecutive entries, with the parts that are used as columns; missing times are ``""``."""
 
+    example: ClassVar[str] = "2017-10-07 01:12:09"
+
     def are(self, name: str, *allowed: str) -> Bools:
         """As for any table, but spaces count."""
         return np.isin(np.array(self.cells[name], dtype=object), allowed)
 
     def _refuse(self, name: str, good: Bools, allowed: str) -> None:
         raise TraceProblemsError(
-            [Problem(self.lines[row], f"the {name} must be a time such as '2017-10-07 01:12:09', "
-                     f"not {reprlib.repr(self.cells[name][row])}")
+            [Problem(self.lines[row],
+                     f"the {name} must be {allowed}, not {reprlib.repr(self.cells[name][row])}")
              for row in np.flatnonzero(~good)[:10]], self.path)
 
 

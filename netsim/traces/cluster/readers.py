@@ -1,7 +1,7 @@
-"""Formats of GPU clusters' traces that are one table of jobs, and the list of all formats.
+"""Formats of GPU clusters' traces that can be read as one table of jobs, and the list of all.
 
 Each format has two readers: one of its jobs, as columns, and one that makes training jobs of them.
-A format that is one table is described by a `JobTable`, which both use.
+A format that can be read as one table is described by a `JobTable`, which both use.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, ClassVar, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,8 @@ _OFFSET = re.compile(r"Z?|([+-])([01][0-9]):([0-5][0-9])")
 class Chunk:
     """Consecutive rows of a table."""
 
+    example: ClassVar[str] = "2020-06-09 18:41:01"  #: of a time, for error messages
+
     path: str | Path  #: for error messages
     lines: list[int]  #: the line in the file on which each row ends, counted from 1
     cells: dict[str, Sequence[str]]  #: the selected columns, by name
@@ -90,7 +92,7 @@ class Chunk:
         cells = self.cells[name]
         values, good = seconds_of(cells)
         if not good.all():
-            self._refuse(name, good, "a time such as '2020-06-09 18:41:01'")
+            self._refuse(name, good, f"a time such as '{self.example}'")
         return values
 
     def texts(self, *names: str) -> Iterable[tuple[str, ...]]:

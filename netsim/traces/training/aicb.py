@@ -1,4 +1,4 @@
-"""Workloads of AICB (``.csv``): files with the communication of ranks by rows, and operations."""
+"""Workload files of AICB (``.csv``), which list communication by rows, and their operations."""
 
 from __future__ import annotations
 
@@ -276,12 +276,12 @@ def _stage_traces(file: AicbFile, layout: Layout, *, skip_init: bool) -> Iterato
 
 
 def _alike_trace(file: AicbFile, layout: Layout, *, skip_init: bool) -> RankTrace:
-    """Make the trace of rank 0, as which all others do; where nothing is sent, they only meet."""
+    """Make the trace of rank 0, which all others repeat; where nothing is sent, ranks only meet."""
     rows = file.rows(skip_init=skip_init)
     nodes = [node if node.payload and len(node.members) > 1 else replace(node, collective="barrier")
              for node in _nodes(layout, 0, rows)]
     end = RankNode(len(rows), "end", "point", tuple(node.id for node in nodes[-1:]), stream="end")
-    return RankTrace.of(0, file.path, (*nodes, end))
+    return RankTrace(0, file.path, (*nodes, end))
 
 
 def _nodes(layout: Layout, rank: int, rows: Sequence[AicbRow]) -> Iterator[RankNode]:

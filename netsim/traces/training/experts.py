@@ -21,7 +21,7 @@ class LayerLoads(NamedTuple):
     """The loads of a file of SimAI, by number of the layer and column of it (`COLUMNS`)."""
 
     exchanges: dict[tuple[int, int], Exchange]  #: of its all-to-alls
-    work: dict[tuple[int, int], Exchange]  #: what brings the tokens that it computes
+    work: dict[tuple[int, int], Exchange]  #: of its computations: what brings their tokens
 
 
 @known_names

@@ -56,7 +56,7 @@ class RankNode:
     after : tuple of int
         Ids of nodes of the same rank that must be complete before this one begins.
     seconds : float
-        Duration of a computation, or that ranks wait after they have met in a barrier.
+        Duration of a computation; of a collective, how long its ranks wait after they have met.
     stream : str
         The stream on which it takes turns with other nodes of its rank; ``""`` for none.
     collective : str
@@ -72,10 +72,10 @@ class RankNode:
     where : str
         The name in errors; by default the id.
     exchange : Exchange, optional
-        The parts of an all-to-all, if they are not equal. For a computation of experts on ranks
-        that are all alike, those that bring its tokens.
+        The parts of an all-to-all, if they are not equal; of a computation of experts in
+        `join_alike`, those of the all-to-all that brings its tokens.
     factor : float
-        Of all bytes that are sent.
+        By which all bytes that are sent are multiplied.
     """
 
     id: int
@@ -259,7 +259,7 @@ class _Joining:
     def operations(self) -> Operations:
         """Make the operations of all ranks."""
         if not any(trace.nodes for trace in self._traces):
-            raise TraceError("there are no nodes", self._traces[0].path)
+            raise TraceError("there are no nodes", self._traces[0].path if self._traces else None)
         self._place_all()
         for (group, members), of_rank in self._groups.items():
             self._check_group(group, members, of_rank)
@@ -366,7 +366,7 @@ class _Joining:
                     f"{'do' if len(missing) > 1 else 'does'} not reach"
                     + self._last(missing[0], group, of_rank))
             for other, (own, _) in there.items():
-                if (own.collective, own.payload) != (node.collective, node.payload):
+                if _meant(own) != _meant(node):
                     raise self._traces[other].refuse(
                         f"{own} is collective {k} of {_group(group, members)}: {_what(own)}; on "
                         f"rank {rank} it is {node}: {_what(node)}")
@@ -407,10 +407,10 @@ class _Joining:
                 raise self._traces[dst].refuse(f"{received[k].node} receives {where}, which rank "
                                                f"{src} does not send")
             node, other = sent[k].node, received[k].node
-            if node.payload != other.payload:
+            if node.payload * node.factor != other.payload * other.factor:
                 raise self._traces[src].refuse(
-                    f"{node} sends {where} of {node.payload} bytes, of which {other} of rank {dst} "
-                    f"receives {other.payload}")
+                    f"{node} sends {where} of {_bytes(node)}, of which {other} of rank {dst} "
+                    f"receives {_bytes(other).removesuffix(' bytes')}")
             flow = self._add(-1, 0.0, self._sending("send", node), "", node.name)
             self._share(src, sent[k], flow)
             self._after.append((received[k].begin, flow))
@@ -471,5 +471,15 @@ def _group(group: str, members: tuple[int, ...]) -> str:
     return f"group {group!r} of ranks {listed(members)}"
 
 
+def _meant(node: RankNode) -> tuple[str, int, float, float]:
+    """What all ranks of a collective must mean by it."""
+    return node.collective, node.payload, node.factor, node.seconds
+
+
 def _what(node: RankNode) -> str:
-    return f"{node.collective} of {node.payload} bytes"
+    late = f", {node.seconds:g} s after they have met" if node.seconds else ""
+    return f"{node.collective} of {_bytes(node)}{late}"
+
+
+def _bytes(node: RankNode) -> str:
+    return f"{node.payload}{'' if node.factor == 1 else f' x {node.factor:g}'} bytes"

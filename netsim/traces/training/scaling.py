@@ -22,7 +22,7 @@ from netsim.errors import InputError, TraceError
 from netsim.llm.job import RankGrid
 from netsim.traces.training.experts import load_of
 from netsim.traces.training.rank_trace import Exchange, RankNode, RankTrace, listed
-from netsim.workload.operations import Family, Programs, Row
+from netsim.workload.operations import RINGS, Family, Programs, Row
 
 #: What a rank of a growing group keeps: the size of its larger buffer, or of its input.
 KEPT = ("buffer", "input")
@@ -373,9 +373,6 @@ class _Moved:
 #: Ranks are numbered as Megatron does: first within tensor groups, last across stages.
 _ORDER = "tp-cp-ep-dp-pp"
 
-_ROUND = ("all-reduce", "all-gather", "reduce-scatter")
-
-
 class _Groups(NamedTuple):
     """The groups of a kind."""
 
@@ -402,9 +399,10 @@ def kept_bytes(kind: str, group: str, nbytes: int, traced: Layout, layout: Layou
 def join_alike(trace: RankTrace, layout: Layout, gpus_per_server: int) -> Programs:
     """Make the programs of ranks that all do what rank 0 does, each in its groups.
 
-    The label of a collective is the kind of its groups (`Layout.size`). A collective of a group
-    with p ranks on each of several servers consists of p rings, each of which leaves a server from
-    another rank. For messages, only their senders wait. The last node ends an iteration of a rank.
+    The label of a collective is the kind of its groups (`Layout.size`), which says of which ranks
+    each is; its `members`, those of rank 0, are not read. A collective of a group with p ranks on
+    each of several servers consists of p rings, each of which leaves a server from another rank.
+    For messages, only their senders wait. The last node must end the iteration of a rank.
     """
     return _Alike(layout, gpus_per_server).programs(trace)
 
@@ -447,7 +445,7 @@ class _Alike:
             return Row(node.name, node.group, None, 0.0, self._family(node, ends), count, ranks)
         members, of_rank, rings = self._groups_of(node.label)
         family = -1 if node.collective == "barrier" else self._family(
-            node, members, rings if node.collective in _ROUND else 1)
+            node, members, rings if node.collective in RINGS else 1)
         return Row(node.name, node.label, None, node.seconds, family, len(members), of_rank)
 
     def _groups_of(self, group: str) -> _Groups:
