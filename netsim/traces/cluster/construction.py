@@ -107,9 +107,9 @@ class ClusterConstruction:
     models: Sequence[str] | None = None
     #: The kind of GPU that computes, and whose memory stages must fit into.
     gpu: str | Mapping[str, Any] | Gpu = GPU
-    #: ``"fewest-stages"``: as few equal stages as memory allows (`netsim.make_model`).
-    #: ``"planned"``: one of the plans of `netsim.plan_model`, drawn for each group, as in A-SRPT;
-    #: ``"planned-apart"``: one of those for GPUs apart.
+    #: How models are cut: ``"fewest-stages"`` is as few equal stages as memory allows
+    #: (`netsim.make_model`), ``"planned"`` one of the plans of `netsim.plan_model`, drawn for each
+    #: group, as in A-SRPT, and ``"planned-apart"`` one of those for GPUs apart.
     configurations: str = "fewest-stages"
 
     def __post_init__(self) -> None:
